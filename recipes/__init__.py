@@ -1,0 +1,1 @@
+"""Scripts that people launch: flat and thin, their logic lives in `trl_agentenvs.training`."""
