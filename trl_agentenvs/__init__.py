@@ -1,0 +1,44 @@
+"""Environments that a language model plays through typed tools, for reinforcement learning with stock TRL.
+
+Importing this package loads nothing but the standard library; public names load when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+__version__ = "0.1.0"
+
+# In a bare checkout `patches` and `recipes` lie beside this folder; an installed package has them inside.
+_root = Path(__file__).resolve().parent
+if not (_root / "patches").exists() and (_root.parent / "patches" / "__init__.py").exists():
+    __path__.append(str(_root.parent))
+
+_HOMES = {
+    "ALFWorldEnv": "alfworld.env",
+    "EnvError": "errors",
+    "EnvSpec": "rows",
+    "EpisodeLog": "episode_log",
+    "StopReason": "stop",
+    "ToolEnv": "env",
+    "ToolError": "errors",
+    "check_env": "check",
+    "read_trace": "trace",
+}
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module at first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *_HOMES})

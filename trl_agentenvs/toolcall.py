@@ -1,0 +1,226 @@
+"""How the methods of an environment run: tools through dispatch, `reset` and `get_reward` with their bookkeeping.
+
+`ToolEnv` replaces the functions written on a class by what `wrap_tool`, `wrap_reset` and `wrap_get_reward` return.
+Wrappers keep signature and docstring (`functools.wraps`). A call from inside the same environment, as in
+`super().act(...)` or one tool using another, is a plain call: it counts nothing and raises what it raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import inspect
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .dispatch import ToolSignature
+from .errors import EnvError, ToolError
+from .results import shape_result
+from .stop import StopReason
+
+if TYPE_CHECKING:
+    from .env import ToolEnv
+
+__all__ = ["ToolCall", "wrap_get_reward", "wrap_reset", "wrap_tool"]
+
+# The environment whose own code runs in this context (thread or task).
+_running_env: contextvars.ContextVar[object] = contextvars.ContextVar("running_env", default=None)
+
+
+@contextlib.contextmanager
+def _inside(env: ToolEnv) -> Iterator[None]:
+    token = _running_env.set(env)
+    try:
+        yield
+    finally:
+        _running_env.reset(token)
+
+
+class ToolCall:
+    """One call of a tool, from the model's words to the text it reads back."""
+
+    def __init__(self, env: ToolEnv, tool: str, repairs: Mapping[str, int] | None = None) -> None:
+        """Begin a call.
+
+        Args:
+            env: The environment called.
+            tool: Name of the tool.
+            repairs: Repairs that were needed to get here, by kind.
+        """
+        self.env, self.tool, self.episode = env, tool, env._episode
+        self.arguments: Mapping[str, Any] = {}
+        self.repairs = Counter(repairs or {})
+        self.result: Any = None
+        self.error: str | None = None
+        self.started = time.monotonic()
+        if env.max_wall_s is not None and self.episode.elapsed_s > env.max_wall_s and self.episode.running:
+            env._end(StopReason.WALL)
+        self.counts = self.episode.running
+
+    def bind(self, signature: ToolSignature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Fit the arguments to the tool; False when its body is not to run."""
+        self.arguments = kwargs or dict(zip(signature.names, args, strict=False))
+        if not self.counts:
+            return False
+        try:
+            bound = signature.bind(args, kwargs, self.env.aliases)
+        except ToolError as error:
+            self.refuse(error)
+            return False
+        self.arguments = bound.arguments
+        self.repairs += bound.repairs
+        return True
+
+    def refuse(self, error: ToolError) -> None:
+        """Answer with a sentence for the model."""
+        self.result, self.error = str(error), "tool_error"
+
+    def fail(self, error: BaseException) -> None:
+        """Sort an exception of the body: for the model, of the infrastructure, or a bug of ours."""
+        if isinstance(error, ToolError):
+            self.refuse(error)
+            return
+        if self.env._strict and not isinstance(error, EnvError):
+            raise error
+        self.episode.fail(error)
+        self.error = "env_error"
+
+    def settle(self) -> str:
+        """Count and trace the call, see whether the episode is over, and return what the model reads."""
+        env, episode, wall_s = self.env, self.episode, time.monotonic() - self.started
+        text = ""
+        if self.counts:
+            if self.error != "env_error":
+                text = shape_result(self.result, env.max_output_chars, env.see_rest)
+            episode.turns += 1
+            episode.tool_errors += self.error == "tool_error"
+            episode.tool_s += wall_s
+            episode.repairs += self.repairs
+            if env.max_turns is not None and episode.turns >= env.max_turns:
+                env._end(StopReason.TURN_BUDGET)
+        if not episode.id:
+            return "No episode is running; one starts with reset."
+        if episode.stop is not None:
+            text = f"{text}\n\n{episode.stop.notice}" if text else episode.stop.notice
+        episode.log(
+            "turn",
+            turn=episode.turns,
+            tool=self.tool,
+            arguments=dict(self.arguments),
+            repairs=dict(self.repairs),
+            result_chars=len(text),
+            wall_s=round(wall_s, 6),
+            error=self.error if self.counts else "after_end",
+        )
+        return text
+
+
+def wrap_tool(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the tool as a trainer calls it: any arguments in, text out, no exception for a policy error."""
+    signature = ToolSignature(func.__name__, func)
+
+    if inspect.iscoroutinefunction(func):
+
+        @functools.wraps(func)
+        async def async_tool(self: ToolEnv, *args: Any, **kwargs: Any) -> Any:
+            if _running_env.get() is self:
+                return await func(self, *args, **kwargs)
+            with self._lock:
+                call = ToolCall(self, func.__name__, self._take_repairs())
+                ready = call.bind(signature, args, kwargs)
+            if ready:
+                with _inside(self):
+                    try:
+                        call.result = await func(self, **call.arguments)
+                    except (Exception, SystemExit) as error:
+                        call.fail(error)
+            with self._lock:
+                return call.settle()
+
+        return async_tool
+
+    @functools.wraps(func)
+    def tool(self: ToolEnv, *args: Any, **kwargs: Any) -> Any:
+        if _running_env.get() is self:
+            return func(self, *args, **kwargs)
+        with self._lock, _inside(self):
+            call = ToolCall(self, func.__name__, self._take_repairs())
+            if call.bind(signature, args, kwargs):
+                try:
+                    call.result = func(self, **call.arguments)
+                except (Exception, SystemExit) as error:
+                    call.fail(error)
+            return call.settle()
+
+    return tool
+
+
+def wrap_reset(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `reset` as a trainer calls it: the whole row in, the columns it declares passed on, an episode begun."""
+    signature = ToolSignature(func.__name__, func)
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(func).parameters.values())
+
+    @functools.wraps(func)
+    def reset(self: ToolEnv, **row: Any) -> str:
+        if _running_env.get() is self:
+            return func(self, **row)  # type: ignore[no-any-return]
+        with self._lock, _inside(self):
+            self._begin(row)
+            try:
+                columns = signature.bind((), {name: row[name] for name in signature.names if name in row}).arguments
+            except ToolError as error:
+                raise ValueError(f"{type(self).__name__} cannot start from this row: {error}") from None
+            if takes_all:
+                columns = {**row, **columns}
+            try:
+                text = func(self, **columns)
+            except (ValueError, TypeError, FileNotFoundError):
+                raise  # the row is wrong: whoever wrote it must hear of it
+            except Exception as error:
+                if self._strict and not isinstance(error, EnvError):
+                    raise
+                self._episode.fail(error)
+                return StopReason.ENV_ERROR.notice
+            return "" if text is None else shape_result(text, self.max_output_chars, self.see_rest)
+
+    return reset
+
+
+def wrap_get_reward(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `get_reward` as a trainer calls it: scores an episode once, ends it, None where there is no score."""
+
+    @functools.wraps(func)
+    def get_reward(self: ToolEnv) -> float | None:
+        if _running_env.get() is self:
+            return func(self)  # type: ignore[no-any-return]
+        with self._lock, _inside(self):
+            episode = self._episode
+            if episode.scored:
+                return episode.reward
+            # Where no EpisodeLog told more, the model stopped calling.
+            self._end(StopReason.GAVE_UP if episode.turns else StopReason.NO_CALL)
+            reward = None
+            if episode.stop is not StopReason.ENV_ERROR:
+                try:
+                    reward = _as_reward(func(self))
+                except Exception as error:
+                    if self._strict and not isinstance(error, EnvError):
+                        raise
+                    episode.fail(error)
+            episode.score(reward)
+            return reward
+
+    return get_reward
+
+
+def _as_reward(value: Any) -> float | None:
+    """A finite float, or None for missing; anything else is a bug of the environment."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float):
+        raise TypeError(f"get_reward returned {value!r}; expected a number or None")
+    return float(value) if math.isfinite(value) else None
