@@ -1,0 +1,247 @@
+"""Which games there are, and loading one by its id.
+
+A game id is `generated:TYPE:SEED`, or the path of a `game.tw-pddl` file. The seed tells the split:
+
+| split | bundled seeds of each type | games | further seeds (`extra_ids`) | rooms |
+| --- | --- | --- | --- | --- |
+| train | 0 to 99 | 600 | 10000 to 19999 | 24 scenes of each room kind |
+| valid_seen | 1000 to 1019 | 120 | 1020 to 1999 | the same scenes, other games |
+| valid_unseen | 2000 to 2019 | 120 | 2020 to 2999 | 6 scenes of each kind that no other seed uses |
+
+Every other non-negative seed makes a game in the scenes of train, too. Generated games are made on demand; no file is
+shipped. Official games are read from the folder that the environment variable ALFWORLD_DATA names, in the official
+layout `json_2.1.1/SPLIT/TASK/TRIAL/game.tw-pddl`; no `traj_data.json` is needed.
+
+What is not covered: listing does not open the official files, so a file that is broken or marked as not solvable is
+refused only when it is loaded (`load`), not when it is listed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from trl_agentenvs.alfworld import rooms
+from trl_agentenvs.alfworld.game import Game
+from trl_agentenvs.alfworld.generate import TASK_TYPES, generate, scene_of
+
+__all__ = ["CACHED_GAMES", "SOURCES", "SPLITS", "TASK_TYPES", "extra_ids", "game_ids", "load", "task_type_of"]
+
+SPLITS = ("train", "valid_seen", "valid_unseen")
+"""The splits, by their official names."""
+
+SOURCES = ("auto", "official", "generated")
+"""Where games come from; "auto" is official if ALFWORLD_DATA is set, else generated."""
+
+CACHED_GAMES = 256
+"""How many parsed games a process keeps, the least recently used first to go (about 0.2 MB each)."""
+
+_DATA_VARIABLE = "ALFWORLD_DATA"
+_DATA_FOLDER = "json_2.1.1"
+_GAME_FILE = "game.tw-pddl"
+_PREFIX = "generated:"
+_BUNDLED_SEEDS: Mapping[str, range] = {
+    "train": range(100), "valid_seen": range(1000, 1020), "valid_unseen": range(2000, 2020)}  # fmt: skip
+_EXTRA_SEEDS: Mapping[str, range] = {
+    "train": range(10_000, 20_000), "valid_seen": range(1020, 2000), "valid_unseen": range(2020, 3000)}  # fmt: skip
+_SCENE = re.compile(r"-(\d+)$")
+
+
+def load(game_id: str) -> Game:
+    """The game of an id; parsed games are cached.
+
+    Args:
+        game_id: `generated:TYPE:SEED`, or the path of a game file.
+
+    Raises:
+        FileNotFoundError: There is no file at that path.
+        GameFileError: The file is no playable ALFWorld game.
+        ValueError: The id starts with "generated:" but is none.
+    """
+    if not game_id:
+        raise ValueError("got an empty game id; expected 'generated:TYPE:SEED' or the path of a game.tw-pddl file")
+    if game_id.startswith(_PREFIX):
+        return _generated(*_type_and_seed(game_id))
+    try:
+        stat = os.stat(game_id)
+    except (OSError, ValueError):
+        return Game.from_file(game_id)  # raises with the reason
+    return _official(game_id, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=CACHED_GAMES)
+def _generated(task_type: str, seed: int) -> Game:
+    return generate(task_type, seed)
+
+
+@lru_cache(maxsize=CACHED_GAMES)
+def _official(path: str, changed_ns: int, size_bytes: int) -> Game:
+    return Game.from_file(path)
+
+
+def task_type_of(game_id: str) -> str | None:
+    """The task type that an id names, without loading the game.
+
+    Args:
+        game_id: `generated:TYPE:SEED`, or the path of a game file.
+
+    Returns:
+        One of `TASK_TYPES`; None if the file does not lie in a folder named like the official ones.
+
+    Raises:
+        ValueError: The id starts with "generated:" but is none.
+    """
+    if game_id.startswith(_PREFIX):
+        return _type_and_seed(game_id)[0]
+    for folder in reversed(Path(game_id).parts[:-1]):
+        for task_type in TASK_TYPES:
+            if folder.startswith(task_type + "-"):
+                return task_type
+    return None
+
+
+def game_ids(
+    split: str,
+    source: str = "auto",
+    n: int | None = None,
+    seed: int = 0,
+    task_types: Iterable[str] | None = None,
+    max_receptacles: int | None = None,
+) -> list[str]:
+    """The ids of a split.
+
+    Args:
+        split: One of `SPLITS`.
+        source: "official", "generated", or "auto": official if ALFWORLD_DATA is set, else generated.
+        n: How many; drawn without replacement, the same for the same seed. None: all, in a fixed order.
+        seed: Seed of that draw.
+        task_types: Only games of these types. None: all six.
+        max_receptacles: Only games in rooms with at most so many receptacles. None: any room.
+
+    Returns:
+        Game ids for `load`.
+
+    Raises:
+        ValueError: An unknown split, source or task type, or fewer than `n` games fit.
+        FileNotFoundError: There are no official games where ALFWORLD_DATA points.
+    """
+    _check_split(split)
+    kinds = _checked_types(task_types)
+    if source not in SOURCES:
+        raise ValueError(f"got the source {source!r}; expected one of {', '.join(SOURCES)}")
+    if source == "auto":
+        source = "official" if os.environ.get(_DATA_VARIABLE) else "generated"
+    if source == "official":
+        ids = _official_ids(split, kinds, max_receptacles)
+    else:
+        ids = _generated_ids(_BUNDLED_SEEDS[split], kinds, max_receptacles)
+    hint = "or use data.extra_ids for more generated games" if source == "generated" else "or use source='generated'"
+    return _drawn(ids, split, n, seed, f"{source} {split} games fit; lower n, {hint}")
+
+
+def extra_ids(
+    split: str,
+    n: int,
+    seed: int = 0,
+    task_types: Iterable[str] | None = None,
+    max_receptacles: int | None = None,
+) -> list[str]:
+    """More generated games than the bundled ones of a split, none of which is bundled (see the table above).
+
+    Args:
+        split: One of `SPLITS`; its rule for rooms holds.
+        n: How many; drawn without replacement, the same for the same seed.
+        seed: Seed of that draw.
+        task_types: Only games of these types. None: all six.
+        max_receptacles: Only games in rooms with at most so many receptacles. None: any room.
+
+    Returns:
+        Game ids for `load`.
+
+    Raises:
+        ValueError: An unknown split or task type, or fewer than `n` games fit.
+    """
+    _check_split(split)
+    ids = _generated_ids(_EXTRA_SEEDS[split], _checked_types(task_types), max_receptacles)
+    return _drawn(ids, split, n, seed, f"extra {split} games fit; lower n or ask for fewer limits")
+
+
+def _check_split(split: str) -> None:
+    if split not in SPLITS:
+        raise ValueError(f"got the split {split!r}; expected one of {', '.join(SPLITS)}")
+
+
+def _checked_types(task_types: Iterable[str] | None) -> tuple[str, ...]:
+    """The types asked for, in the official order."""
+    if task_types is None:
+        return TASK_TYPES
+    asked = (task_types,) if isinstance(task_types, str) else tuple(task_types)
+    unknown = [kind for kind in asked if kind not in TASK_TYPES]
+    if unknown:
+        raise ValueError(f"got the task type {unknown[0]!r}; expected one of {', '.join(TASK_TYPES)}")
+    if not asked:
+        raise ValueError("got no task type; expected at least one, or None for all six")
+    return tuple(kind for kind in TASK_TYPES if kind in asked)
+
+
+def _drawn(ids: Sequence[str], split: str, n: int | None, seed: int, complaint: str) -> list[str]:
+    if n is None:
+        return list(ids)
+    if n < 0 or n > len(ids):
+        raise ValueError(f"got n={n}; only {len(ids)} {complaint}" if n > 0 else f"got n={n}; expected 0 or more")
+    return random.Random(f"alfworld draw:{split}:{seed}").sample(ids, n)
+
+
+def _generated_ids(seeds: range, kinds: Sequence[str], max_receptacles: int | None) -> list[str]:
+    return [
+        f"{_PREFIX}{kind}:{seed}"
+        for kind in kinds
+        for seed in seeds
+        if max_receptacles is None or rooms.size_of(scene_of(kind, seed)) <= max_receptacles
+    ]
+
+
+def _type_and_seed(game_id: str) -> tuple[str, int]:
+    kind, _, seed = game_id.removeprefix(_PREFIX).partition(":")
+    if kind not in TASK_TYPES or not (seed.isascii() and seed.isdigit()):
+        raise ValueError(f"got the game id {game_id!r}; expected generated:TYPE:SEED with TYPE one of "
+                         f"{', '.join(TASK_TYPES)} and SEED a non-negative integer")
+    return kind, int(seed)
+
+
+def _official_ids(split: str, kinds: Sequence[str], max_receptacles: int | None) -> list[str]:
+    root = os.environ.get(_DATA_VARIABLE)
+    otherwise = "source='generated' needs no data"
+    if not root:
+        raise FileNotFoundError(f"source='official' needs {_DATA_VARIABLE} to name the folder that holds {_DATA_FOLDER}, "
+                                f"but it is not set; {otherwise}")
+    base = Path(root).expanduser().absolute()
+    folder = base / _DATA_FOLDER / split
+    if not folder.is_dir():
+        folder = base / split if base.name == _DATA_FOLDER else folder
+    paths = sorted(folder.glob(f"*/*/{_GAME_FILE}"))
+    if not paths:
+        raise FileNotFoundError(f"{_DATA_VARIABLE} is {root!r}, but {folder} holds no TASK/TRIAL/{_GAME_FILE}; point it at "
+                                f"the folder that holds {_DATA_FOLDER}, or {otherwise}")
+    fits = _room_filter(max_receptacles)
+    return [str(path) for path in paths if task_type_of(str(path)) in kinds and fits(path)]
+
+
+def _room_filter(max_receptacles: int | None) -> Callable[[Path], bool]:
+    """Whether an official game's room is small enough; opens one file of each scene, since its games share the room."""
+    sizes: dict[str, int] = {}
+
+    def fits(path: Path) -> bool:
+        if max_receptacles is None:
+            return True
+        scene = _SCENE.search(path.parent.parent.name)
+        key = scene.group(1) if scene else str(path)
+        if key not in sizes:
+            sizes[key] = len(load(str(path)).location_of)
+        return sizes[key] <= max_receptacles
+
+    return fits

@@ -1,0 +1,366 @@
+"""New, solvable games of all six ALFWorld task types, made from a seed.
+
+What is covered: `generate(task_type, seed)` is the same game in every process and on every supported Python; each game
+carries a walkthrough that the engine has played to a win. The seed also says which rooms are used: seeds 2000 to 2999
+play in scenes that are held out (valid_unseen), all other seeds in the scenes of train. What is not covered: the
+official floor plans and decoration, and slicing (no official task asks for it).
+
+`game_file` gives a game in the official file format. With the path of an official game to take the rules and grammar
+text from, the result loads in TextWorld too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from trl_agentenvs.alfworld import rooms
+from trl_agentenvs.alfworld.engine import Engine
+from trl_agentenvs.alfworld.game import Game, GameFileError, Problem
+from trl_agentenvs.alfworld.goal import DYNAMIC_ARITY, STATIC_ARITY, Fact
+from trl_agentenvs.alfworld.pddl import parse
+from trl_agentenvs.alfworld.wording import Dialect
+
+__all__ = ["TASK_TYPES", "game_file", "generate", "scene_of"]
+
+TASK_TYPES = (
+    "pick_and_place_simple",
+    "look_at_obj_in_light",
+    "pick_clean_then_place_in_recep",
+    "pick_heat_then_place_in_recep",
+    "pick_cool_then_place_in_recep",
+    "pick_two_obj_and_place",
+)
+"""The six task types, in the official order."""
+
+_UNSEEN_THOUSAND = 2  # seeds 2000 to 2999 play in held-out scenes
+
+_ROOMS_OF: Mapping[str, tuple[str, ...]] = {
+    "pick_and_place_simple": rooms.ROOMS,
+    "look_at_obj_in_light": ("bedroom", "livingroom"),
+    "pick_clean_then_place_in_recep": ("kitchen", "bathroom"),
+    "pick_heat_then_place_in_recep": ("kitchen",),
+    "pick_cool_then_place_in_recep": ("kitchen",),
+    "pick_two_obj_and_place": rooms.ROOMS,
+}
+_SENTENCES: Mapping[str, tuple[str, str]] = {
+    "pick_and_place_simple": ("put a {o} in {r}", "put some {o} on {r}"),
+    "look_at_obj_in_light": ("look at {o} under the {r}", "examine the {o} with the {r}"),
+    "pick_clean_then_place_in_recep": ("put a clean {o} in {r}", "clean some {o} and put it in {r}"),
+    "pick_heat_then_place_in_recep": ("put a hot {o} in {r}", "heat some {o} and put it in {r}"),
+    "pick_cool_then_place_in_recep": ("put a cool {o} in {r}", "cool some {o} and put it in {r}"),
+    "pick_two_obj_and_place": ("put two {o} in {r}", "find two {o} and put them in {r}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Treatment:
+    """A task type's middle step: what is done to the object, where, and what then is true of it."""
+
+    verb: str
+    tool: str
+    able: str
+    becomes: str
+    kinds: frozenset[str]
+
+
+_TREATMENTS: Mapping[str, _Treatment] = {
+    "pick_clean_then_place_in_recep": _Treatment("clean", "SinkBasin", "cleanable", "isClean", rooms.CLEANABLE),
+    "pick_heat_then_place_in_recep": _Treatment("heat", "Microwave", "heatable", "isHot", rooms.HEATABLE),
+    "pick_cool_then_place_in_recep": _Treatment("cool", "Fridge", "coolable", "isCool", rooms.COOLABLE),
+}
+
+_MOST_OF_A_KIND = 3
+_DIALECT = Dialect(
+    help="Commands (write the names as they are shown, with their numbers):\n"
+    "  go to PLACE; examine PLACE; open PLACE; close PLACE\n"
+    "  take THING from PLACE; move THING to PLACE\n"
+    "  clean THING with SINKBASIN; heat THING with MICROWAVE; cool THING with FRIDGE\n"
+    "  use LAMP; slice THING with KNIFE; examine THING (in your hand)\n"
+    "  look; inventory; help\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """An object and the receptacle it starts in."""
+
+    name: str
+    kind: str
+    receptacle: rooms.Receptacle
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A game before it is put into facts."""
+
+    task_type: str
+    layout: rooms.Layout
+    start: str
+    target: str
+    parent: str
+    things: tuple[_Placed, ...]
+    sentence: str
+
+
+def scene_of(task_type: str, seed: int) -> int:
+    """The scene that `generate(task_type, seed)` plays in, found without making the game.
+
+    Args:
+        task_type: One of `TASK_TYPES`.
+        seed: Any non-negative integer.
+
+    Raises:
+        ValueError: An unknown task type or a negative seed.
+    """
+    if task_type not in TASK_TYPES:
+        raise ValueError(f"got the task type {task_type!r}; expected one of {', '.join(TASK_TYPES)}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"got the seed {seed!r}; expected a non-negative integer")
+    choices = _scene_order(task_type, seed // 1000 == _UNSEEN_THOUSAND)
+    return choices[seed % len(choices)]
+
+
+@lru_cache(maxsize=2 * len(TASK_TYPES))
+def _scene_order(task_type: str, held_out: bool) -> Sequence[int]:
+    order = [scene for room in _ROOMS_OF[task_type] for scene in rooms.scenes(room, held_out=held_out)]
+    random.Random(f"alfworld scenes:{task_type}:{held_out}").shuffle(order)
+    return order
+
+
+def generate(task_type: str, seed: int) -> Game:
+    """Make a game.
+
+    Args:
+        task_type: One of `TASK_TYPES`.
+        seed: Any non-negative integer. Seeds 2000 to 2999 play in held-out scenes, all others in those of train.
+
+    Returns:
+        The game, with a walkthrough that wins it.
+
+    Raises:
+        ValueError: An unknown task type or a negative seed.
+    """
+    draft = _draft(task_type, seed)
+    facts = frozenset(tuple(name.lower() for name in fact) for fact in _facts(draft))
+    objects = {name.lower(): kind for name, kind in _objects(draft)}
+    game = Game.from_problem(Problem(objects, facts, parse(_goal(draft))), task=draft.sentence, dialect=_DIALECT)
+    game = dataclasses.replace(game, walkthrough=_walkthrough(draft, game.name_of))
+    engine = Engine(game)
+    if engine.won:
+        raise RuntimeError(f"generated:{task_type}:{seed} starts in a won state; this is a fault of the generator")
+    for command in game.walkthrough:
+        engine.step(command)
+    if not engine.won:
+        raise RuntimeError(f"generated:{task_type}:{seed} is not won by its walkthrough; a fault of the generator")
+    return game
+
+
+def game_file(task_type: str, seed: int, like: str | Path | None = None) -> dict[str, Any]:
+    """Make a game in the official file format: write the result as JSON to a `game.tw-pddl`.
+
+    Args:
+        task_type: One of `TASK_TYPES`.
+        seed: As for `generate`.
+        like: Path of an official game file whose domain and grammar text are taken over, so that TextWorld can load the
+            result. None writes short texts that only this package reads.
+
+    Returns:
+        The JSON object: pddl_domain, grammar, pddl_problem, solvable, walkthrough, task_type.
+
+    Raises:
+        ValueError: An unknown task type or a negative seed.
+        FileNotFoundError: There is no file at `like`.
+        GameFileError: The file at `like` is no ALFWorld game.
+    """
+    game, draft = generate(task_type, seed), _draft(task_type, seed)
+    domain, grammar = _own_texts(draft) if like is None else _texts_like(like, draft.sentence)
+    dialect = Dialect.from_grammar(grammar)
+    declared = "\n".join(f"{name} - {kind}" for name, kind in _objects(draft))
+    facts = "\n".join(f"({' '.join(fact)})" for fact in _facts(draft))
+    problem = (f"(define (problem plan_{task_type}_{seed})\n(:domain alfred)\n(:objects\n{declared}\n)\n(:init\n{facts}\n)\n"
+               f"(:goal {_goal(draft)})\n)\n")
+    return {
+        "pddl_domain": domain,
+        "grammar": grammar,
+        "pddl_problem": problem,
+        "solvable": True,
+        "walkthrough": list(_walkthrough(draft, game.name_of, dialect)),
+        "task_type": task_type,
+    }
+
+
+def _draft(task_type: str, seed: int) -> _Draft:
+    layout = rooms.layout(scene_of(task_type, seed))
+    rng = random.Random(f"alfworld game:{task_type}:{seed}")
+    receptacles: dict[str, list[rooms.Receptacle]] = {}
+    for receptacle in layout.receptacles:
+        receptacles.setdefault(receptacle.kind, []).append(receptacle)
+    start = rooms.new_location(rng, [receptacle.location for receptacle in layout.receptacles])
+    target = rng.choice(list(targets := _targets(task_type, layout.room, receptacles)))
+    parent = rng.choice(targets[target])
+    size = len(layout.receptacles)
+    total = rng.randint(max(4, size * 7 // 10), max(6, size * 11 // 10))
+    used = {receptacle.name for receptacle in layout.receptacles}
+    placed: list[_Placed] = []
+
+    def place(kind: str, spots: Mapping[str, float]) -> None:
+        spot = rng.choices(list(spots), list(spots.values()))[0]
+        placed.append(_Placed(rooms.new_name(rng, kind, used), kind, rng.choice(receptacles[spot])))
+
+    done_at_start = (parent,) if task_type in ("pick_and_place_simple", "pick_two_obj_and_place") else ()
+    for _ in range(rng.choice((2, 2, 3)) if task_type == "pick_two_obj_and_place" else rng.choice((1, 1, 2))):
+        place(target, _spots(target, receptacles, done_at_start))
+    lamp = rooms.LAMP_OF.get(layout.room)
+    if lamp is not None:
+        place(lamp, {kind: 1.0 for kind in receptacles if kind in rooms.LAMP_STANDS})
+    others = [kind for kind in rooms.objects_of(layout.room) if kind != target and _spots(kind, receptacles)]
+    others *= _MOST_OF_A_KIND
+    rng.shuffle(others)
+    for kind in others[: max(0, total - len(placed))]:
+        place(kind, _spots(kind, receptacles))
+    sentence = rng.choice(_SENTENCES[task_type]).format(o=target.lower(), r=parent.lower())
+    return _Draft(task_type, layout, start, target, parent, tuple(placed), sentence)
+
+
+def _spots(kind: str, receptacles: Mapping[str, object], without: tuple[str, ...] = ()) -> dict[str, float]:
+    """The receptacle kinds of the room that an object kind may lie in, with how likely it is."""
+    return {spot: weight for spot, weight in rooms.found_in(kind).items() if spot in receptacles and spot not in without}
+
+
+def _targets(task_type: str, room: str, receptacles: Mapping[str, object]) -> dict[str, list[str]]:
+    """Object kinds that the task can be about in this room, with the receptacle kinds (or lamp) it can end at."""
+    treatment = _TREATMENTS.get(task_type)
+    targets: dict[str, list[str]] = {}
+    for kind in rooms.objects_of(room):
+        spots = list(_spots(kind, receptacles))
+        if task_type == "look_at_obj_in_light":
+            ends = [rooms.LAMP_OF[room]] if spots else []
+        elif treatment is not None:
+            ends = [spot for spot in spots if spot != treatment.tool] if kind in treatment.kinds else []
+        else:
+            ends = spots if len(spots) > 1 else []  # it must be able to start elsewhere
+        if ends:
+            targets[kind] = ends
+    return targets
+
+
+def _objects(draft: _Draft) -> list[tuple[str, str]]:
+    """Name and kind of everything the problem declares, the types that the domain text names included."""
+    object_kinds = {thing.kind for thing in draft.things} | {"Knife", "ButterKnife"}
+    receptacle_kinds = {r.kind for r in draft.layout.receptacles} | {"Microwave", "Fridge", "Sink", "SinkBasin"}
+    places = dict.fromkeys([draft.start, *(receptacle.location for receptacle in draft.layout.receptacles)])
+    return [
+        ("agent1", "agent"),
+        *((thing.name, "object") for thing in draft.things),
+        *((receptacle.name, "receptacle") for receptacle in draft.layout.receptacles),
+        *((place, "location") for place in places),
+        *((f"{kind}Type", "otype") for kind in sorted(object_kinds)),
+        *((f"{kind}Type", "rtype") for kind in sorted(receptacle_kinds)),
+    ]
+
+
+def _facts(draft: _Draft) -> list[Fact]:
+    facts: list[Fact] = [("atLocation", "agent1", draft.start)]
+    object_kinds = sorted({thing.kind for thing in draft.things})
+    for receptacle in draft.layout.receptacles:
+        facts.append(("receptacleType", receptacle.name, f"{receptacle.kind}Type"))
+        facts.append(("receptacleAtLocation", receptacle.name, receptacle.location))
+        if receptacle.kind in rooms.OPENABLE:
+            facts.append(("openable", receptacle.name))
+    for spot in sorted({receptacle.kind for receptacle in draft.layout.receptacles}):
+        facts += [("canContain", f"{spot}Type", f"{kind}Type") for kind in object_kinds if spot in rooms.found_in(kind)]
+    for thing in draft.things:
+        facts.append(("objectType", thing.name, f"{thing.kind}Type"))
+        facts.append(("inReceptacle", thing.name, thing.receptacle.name))
+        facts.append(("objectAtLocation", thing.name, thing.receptacle.location))
+        facts.append(("toggleable" if thing.kind in rooms.LAMP_OF.values() else "pickupable", thing.name))
+        for predicate, kinds in (("cleanable", rooms.CLEANABLE), ("heatable", rooms.HEATABLE), ("coolable", rooms.COOLABLE),
+                                 ("sliceable", rooms.SLICEABLE), ("isReceptacleObject", rooms.HOLLOW)):
+            if thing.kind in kinds:
+                facts.append((predicate, thing.name))
+    return facts
+
+
+def _goal(draft: _Draft) -> str:
+    target, parent = f"{draft.target}Type", f"{draft.parent}Type"
+    if draft.task_type == "look_at_obj_in_light":
+        return (f"(and (exists (?lamp - object ?r - receptacle ?a - agent ?l - location) (and (objectType ?lamp {parent}) "
+                "(toggleable ?lamp) (isToggled ?lamp) (receptacleAtLocation ?r ?l) (atLocation ?a ?l) "
+                f"(inReceptacle ?lamp ?r))) (exists (?o - object ?a - agent) (and (objectType ?o {target}) (holds ?a ?o))))")
+    if draft.task_type == "pick_two_obj_and_place":
+        return (f"(and (exists (?r - receptacle) (exists (?o1 - object) (and (receptacleType ?r {parent}) (objectType ?o1 "
+                f"{target}) (inReceptacle ?o1 ?r) (exists (?o2 - object) (and (not (= ?o1 ?o2)) (objectType ?o2 {target}) "
+                "(inReceptacle ?o2 ?r)))))))")
+    treatment = _TREATMENTS.get(draft.task_type)
+    state = f"({treatment.able} ?o) ({treatment.becomes} ?o) " if treatment else ""
+    return (f"(and (exists (?r - receptacle) (exists (?o - object) (and {state}(objectType ?o {target}) "
+            f"(receptacleType ?r {parent}) (inReceptacle ?o ?r)))))")
+
+
+def _walkthrough(draft: _Draft, name_of: Mapping[str, str], dialect: Dialect = _DIALECT) -> tuple[str, ...]:
+    """Commands that win, planned with full knowledge of what lies where."""
+    commands: list[str] = []
+    opened: set[str] = set()
+    place = draft.start
+
+    def reach(receptacle: rooms.Receptacle, *, inside: bool = True) -> str:
+        nonlocal place
+        name = name_of[receptacle.name.lower()]
+        if receptacle.location != place:
+            commands.append(f"go to {name}")
+            place = receptacle.location
+        if inside and receptacle.kind in rooms.OPENABLE and name not in opened:
+            commands.append(f"open {name}")
+            opened.add(name)
+        return name
+
+    def first(kind: str) -> rooms.Receptacle:
+        return next(receptacle for receptacle in draft.layout.receptacles if receptacle.kind == kind)
+
+    treatment = _TREATMENTS.get(draft.task_type)
+    wanted = [thing for thing in draft.things if thing.kind == draft.target]
+    for thing in wanted[: 2 if draft.task_type == "pick_two_obj_and_place" else 1]:
+        name = name_of[thing.name.lower()]
+        source = reach(thing.receptacle)
+        commands.append(f"take {name} from {source}")
+        if draft.task_type == "look_at_obj_in_light":
+            lamp = next(other for other in draft.things if other.kind == draft.parent)
+            reach(lamp.receptacle, inside=False)
+            commands.append(f"use {name_of[lamp.name.lower()]}")
+            continue
+        if treatment is not None:
+            commands.append(f"{treatment.verb} {name} with {reach(first(treatment.tool), inside=False)}")
+        commands.append(dialect.put_command(name, reach(first(draft.parent))))
+    return tuple(commands)
+
+
+def _texts_like(path: str | Path, sentence: str) -> tuple[str, str]:
+    """Domain and grammar text of an official game, with another task sentence."""
+    Game.from_file(path)  # says in one sentence what is wrong with the file, if anything is
+    data = json.loads(Path(path).read_text(encoding="utf-8"))
+    grammar, replaced = re.subn(r"Your task is to: .*?\"", lambda _: f'Your task is to: {sentence}."', data["grammar"], count=1)
+    if not replaced:
+        raise GameFileError(f"{path} has no task sentence to replace")
+    return data["pddl_domain"], grammar
+
+
+def _own_texts(draft: _Draft) -> tuple[str, str]:
+    """The least domain and grammar text that `Game.from_dict` accepts: names of predicates and actions, and the wording."""
+    predicates = " ".join(f"({name})" for name in sorted(STATIC_ARITY) + sorted(DYNAMIC_ARITY))
+    actions = "\n".join(
+        f"(:action {name})" for name in ("look", "inventory", "help", "examineReceptacle", "examineObject", "GotoLocation",
+                                         "OpenObject", "CloseObject", "PickupObject", "PutObject", "HeatObject", "CoolObject",
+                                         "ToggleObject", "SliceObject"))
+    clean = "(:action CleanObject :precondition (or (receptacleType ?r SinkType) (receptacleType ?r SinkBasinType)))"
+    domain = f"(define (domain alfred)\n(:predicates {predicates})\n{actions}\n{clean}\n)\n"
+    grammar = (f'task :: "Your task is to: {draft.sentence}."\nput :: "move {{o}} to {{r}}"\n'
+               f'action help {{\n    feedback :: "\n{_DIALECT.help}";\n}}\n')
+    return domain, grammar
