@@ -147,7 +147,7 @@ class ToolEnv(metaclass=EnvType):
         super().__init_subclass__(**kwargs)
         faults: list[str] = []
         for name, member in inspect.getmembers(cls, inspect.isfunction):
-            if name.startswith("_") or hasattr(member, _WRAPPED) or member is getattr(ToolEnv, name, None):
+            if name.startswith("_") or member is getattr(ToolEnv, name, None):
                 continue
             if name in _NOT_TOOLS:
                 wrap = wrap_reset if name == "reset" else wrap_get_reward
@@ -155,6 +155,8 @@ class ToolEnv(metaclass=EnvType):
             else:
                 wrap = wrap_tool
                 faults += tool_faults(name, inspect.getattr_static(cls, name))
+            if hasattr(member, _WRAPPED):
+                continue
             wrapper = wrap(member)
             setattr(wrapper, _WRAPPED, True)
             setattr(cls, name, wrapper)

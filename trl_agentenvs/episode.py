@@ -102,5 +102,6 @@ class Episode:
             "repairs": float(sum(self.repairs.values())),
             "tool_s": self.tool_s,
         }
+        figures |= {f"repairs/{kind}": float(count) for kind, count in self.repairs.items()}
         figures |= {f"tokens/{kind}": float(count) for kind, count in self.tokens.items()}
         return figures | {f"reward/{part}": value for part, value in self.reward_parts.items()}

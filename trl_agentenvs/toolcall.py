@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolCall", "wrap_get_reward", "wrap_reset", "wrap_tool"]
 
+TRACED_ARGUMENT_CHARS = 4000
+
 # The environment whose own code runs in this context (thread or task).
 _running_env: contextvars.ContextVar[object] = contextvars.ContextVar("running_env", default=None)
 
@@ -110,7 +112,7 @@ class ToolCall:
             "turn",
             turn=episode.turns,
             tool=self.tool,
-            arguments=dict(self.arguments),
+            arguments={name: _brief(value) for name, value in self.arguments.items()},
             repairs=dict(self.repairs),
             result_chars=len(text),
             wall_s=round(wall_s, 6),
@@ -173,7 +175,8 @@ def wrap_reset(func: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 columns = signature.bind((), {name: row[name] for name in signature.names if name in row}).arguments
             except ToolError as error:
-                raise ValueError(f"{type(self).__name__} cannot start from this row: {error}") from None
+                got = ", ".join(row) or "none"
+                raise ValueError(f"{type(self).__name__} cannot start from a row with columns {got}: {error}") from None
             if takes_all:
                 columns = {**row, **columns}
             try:
@@ -215,6 +218,13 @@ def wrap_get_reward(func: Callable[..., Any]) -> Callable[..., Any]:
             return reward
 
     return get_reward
+
+
+def _brief(value: Any) -> Any:
+    """An argument as the trace keeps it: long strings by their head."""
+    if isinstance(value, str) and len(value) > TRACED_ARGUMENT_CHARS:
+        return f"{value[:TRACED_ARGUMENT_CHARS]}... ({len(value)} characters)"
+    return value
 
 
 def _as_reward(value: Any) -> float | None:

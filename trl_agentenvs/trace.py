@@ -10,12 +10,14 @@ environments, threads and processes may share one file. Events of a rollout shar
                        "tokens": {"completion": ...}, "wall_s": ...}
     {"event": "phase", "name": ..., "time": ...}          from here on, rollouts belong to this phase of the run
 
-Limits: results are logged by length, not in full; `tokens` is absent where no trainer reported them. A rollout
-without an `end` event was cut by the end of the process. A line that a crash cut short is skipped and counted.
+Limits: results are logged by length, not in full, and long arguments by their head; `tokens` is absent where no trainer
+reported them. A rollout without an `end` event was cut by the end of the process. A line that a crash cut short is
+skipped and counted.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -25,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 __all__ = ["Rollout", "Trace", "append_event", "mark_phase", "read_trace"]
+
+_EVENT_START = '{"event": '
 
 
 @dataclass
@@ -95,9 +99,11 @@ def append_event(path: str | os.PathLike[str], event: Mapping[str, Any]) -> None
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, flags, 0o644)
     try:
-        os.write(descriptor, line)
+        written = os.write(descriptor, line)
     finally:
         os.close(descriptor)
+    if written < len(line):
+        raise OSError(errno.ENOSPC, "the event was written in part", str(path))
 
 
 def mark_phase(path: str | os.PathLike[str], name: str) -> None:
@@ -117,6 +123,10 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
         for line in lines:
             if not line.strip():
                 continue
+            glued = line.rfind(_EVENT_START)
+            if glued > 0:  # a line that was cut short has no line break of its own
+                broken += 1
+                line = line[glued:]
             try:
                 event = json.loads(line)
                 kind = event["event"]
