@@ -217,16 +217,20 @@ def _official_ids(split: str, kinds: Sequence[str], max_receptacles: int | None)
     root = os.environ.get(_DATA_VARIABLE)
     otherwise = "source='generated' needs no data"
     if not root:
-        raise FileNotFoundError(f"source='official' needs {_DATA_VARIABLE} to name the folder that holds {_DATA_FOLDER}, "
-                                f"but it is not set; {otherwise}")
+        raise FileNotFoundError(
+            f"source='official' needs {_DATA_VARIABLE} to name the folder that holds {_DATA_FOLDER}, but it is not set; "
+            f"{otherwise}"
+        )
     base = Path(root).expanduser().absolute()
     folder = base / _DATA_FOLDER / split
     if not folder.is_dir():
         folder = base / split if base.name == _DATA_FOLDER else folder
     paths = sorted(folder.glob(f"*/*/{_GAME_FILE}"))
     if not paths:
-        raise FileNotFoundError(f"{_DATA_VARIABLE} is {root!r}, but {folder} holds no TASK/TRIAL/{_GAME_FILE}; point it at "
-                                f"the folder that holds {_DATA_FOLDER}, or {otherwise}")
+        raise FileNotFoundError(
+            f"{_DATA_VARIABLE} is {root!r}, but {folder} holds no TASK/TRIAL/{_GAME_FILE}; point it at the folder that "
+            f"holds {_DATA_FOLDER}, or {otherwise}"
+        )
     fits = _room_filter(max_receptacles)
     return [str(path) for path in paths if task_type_of(str(path)) in kinds and fits(path)]
 

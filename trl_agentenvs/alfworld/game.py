@@ -21,13 +21,15 @@ from trl_agentenvs.alfworld import wording
 from trl_agentenvs.alfworld.goal import DYNAMIC_ARITY, STATIC_ARITY, Fact, Goal, GoalError, compile_goal
 from trl_agentenvs.alfworld.pddl import Expression, PddlSyntaxError, parse, typed_names
 
-__all__ = ["Game", "GameFileError", "Problem"]
+__all__ = ["ACTIONS", "Game", "GameFileError", "Problem"]
 
 _KEYS = ("pddl_domain", "grammar", "pddl_problem")
-_ACTIONS = frozenset({
+ACTIONS = frozenset({
     "look", "inventory", "examinereceptacle", "examineobject", "gotolocation", "openobject", "closeobject",
     "pickupobject", "putobject", "cleanobject", "heatobject", "coolobject", "toggleobject", "sliceobject",
 })  # fmt: skip
+"""The actions of the ALFRED domain, in lower case as PDDL reads; a game file must define them all."""
+
 _OPTIONAL_ACTIONS = frozenset({"help"})
 _UNTRACKED = frozenset({"=", "increase"})  # action costs, which no text shows
 
@@ -237,7 +239,7 @@ def _indexed(problem: Problem, task: str) -> dict[str, Any]:
     if len(of["holds"]) > 1:
         raise GoalError("the agent holds more than one object")
     agent, start = of["atlocation"][0]
-    location_of = dict(of["receptacleatlocation"])
+    location_of = _by_first(of["receptacleatlocation"])
     if not location_of:
         raise GoalError("the room has no receptacles")
     receptacles_at: dict[str, list[str]] = {}
@@ -267,12 +269,16 @@ def _indexed(problem: Problem, task: str) -> dict[str, Any]:
         "object_named": {name_of[x]: x for x, kind in objects.items() if kind == "object" and x in name_of},
         "location_of": location_of,
         "receptacles_at": {location: tuple(names) for location, names in receptacles_at.items()},
-        "receptacle_type": dict(of["receptacletype"]),
-        "object_type": dict(of["objecttype"]),
+        "receptacle_type": _by_first(of["receptacletype"]),
+        "object_type": _by_first(of["objecttype"]),
         "can_contain": frozenset((pair[0], pair[1]) for pair in of["cancontain"]),
         "inside_object": {outer: tuple(things) for outer, things in inside.items()},
         "able": {name: frozenset(fact[0] for fact in of[name]) for name, arity in STATIC_ARITY.items() if arity == 1},
     }
+
+
+def _by_first(pairs: list[Fact]) -> dict[str, str]:
+    return {pair[0]: pair[1] for pair in pairs}
 
 
 def _readable_names(problem: Problem, agent: str) -> dict[str, str]:
@@ -312,10 +318,10 @@ def _sink_types(domain: str) -> frozenset[str]:
             actions[part[1]] = part
         elif part[0] == ":predicates":
             predicates = {p[0] for p in part[1:] if isinstance(p, list) and p and isinstance(p[0], str)}
-    wrong = sorted(_ACTIONS - actions.keys()) + sorted(actions.keys() - _ACTIONS - _OPTIONAL_ACTIONS)
+    wrong = sorted(ACTIONS - actions.keys()) + sorted(actions.keys() - ACTIONS - _OPTIONAL_ACTIONS)
     if wrong:
         raise PddlSyntaxError(f"its domain {name!r} is not ALFRED's (the action {wrong[0]} is "
-                              f"{'missing' if wrong[0] in _ACTIONS else 'unknown'})")
+                              f"{'missing' if wrong[0] in ACTIONS else 'unknown'})")
     missing = sorted((STATIC_ARITY.keys() | DYNAMIC_ARITY.keys()) - predicates)
     if missing:
         raise PddlSyntaxError(f"its domain {name!r} is not ALFRED's (the predicate {missing[0]} is missing)")

@@ -1,9 +1,9 @@
 """Rooms for generated games: which receptacles stand where, and which objects may lie in them.
 
-Scenes are numbered as in ALFRED: kitchens 1 to 30, living rooms 201 to 230, bedrooms 301 to 330, bathrooms 401 to 430. A
-number fixes the room's receptacles, their names and their places; games in the same scene differ in what lies where and
-in the task. The last six scenes of each kind (25 to 30 and so on) are held out for valid_unseen. Room sizes spread from 5
-or 6 receptacles to 44; about a quarter of the scenes have at most 8, so that small models find games they can play.
+Scenes are numbered as in ALFRED: kitchens 1 to 30, living rooms 201 to 230, bedrooms 301 to 330, bathrooms 401 to 430.
+A number fixes the room's receptacles, their names and their places; games in the same scene differ in what lies where
+and in the task. The last six scenes of each kind (25 to 30 and so on) are held out for valid_unseen. Rooms have 5 to 44
+receptacles; about a quarter of the scenes have at most 8, so that small models find games they can play.
 
 What is covered: receptacle kinds, sizes and shared places like those of the official games. What is not covered: the
 official floor plans (the numbers are the same, the rooms are not), and decoration that cannot be picked up.
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 __all__ = ["CLEANABLE", "COOLABLE", "HEATABLE", "HOLLOW", "LAMP_OF", "LAMP_STANDS", "OPENABLE", "ROOMS", "SLICEABLE",
-           "Layout", "Receptacle", "found_in", "layout", "new_location", "new_name", "objects_of", "room_of", "scenes", "size_of"]
+           "Layout", "Receptacle", "found_in", "layout", "new_location", "new_name", "objects_of", "room_of", "scenes",
+           "size_of"]
 
 ROOMS = ("kitchen", "livingroom", "bedroom", "bathroom")
 """The kinds of room."""
@@ -39,8 +40,8 @@ _ALWAYS: Mapping[str, tuple[str, ...]] = {
     "bathroom": ("Toilet", "SinkBasin", "CounterTop", "GarbageCan"),
 }
 _OFTEN: Mapping[str, Mapping[str, tuple[int, int]]] = {
-    "kitchen": {"Cabinet": (10, 20), "Drawer": (6, 12), "StoveBurner": (5, 4), "CoffeeMachine": (3, 1), "Toaster": (2, 1),
-                "DiningTable": (2, 1), "CounterTop": (2, 3), "Shelf": (1, 3), "SideTable": (1, 1)},
+    "kitchen": {"Cabinet": (10, 20), "Drawer": (6, 12), "StoveBurner": (5, 4), "CoffeeMachine": (3, 1),
+                "Toaster": (2, 1), "DiningTable": (2, 1), "CounterTop": (2, 3), "Shelf": (1, 3), "SideTable": (1, 1)},
     "livingroom": {"Drawer": (6, 12), "Shelf": (4, 8), "Cabinet": (2, 6), "ArmChair": (3, 3), "SideTable": (2, 3),
                    "Sofa": (1, 2), "DiningTable": (2, 1), "TVStand": (2, 1), "Dresser": (2, 1), "Ottoman": (1, 1),
                    "Safe": (1, 1)},
@@ -68,7 +69,8 @@ _OBJECTS: Mapping[str, tuple[str, str]] = {
     "Lettuce": ("kitchen", "CounterTop Fridge DiningTable SinkBasin SideTable GarbageCan"),
     "Potato": ("kitchen", "CounterTop Fridge DiningTable SinkBasin Microwave GarbageCan SideTable"),
     "Tomato": ("kitchen", "Fridge CounterTop DiningTable GarbageCan SinkBasin SideTable Microwave"),
-    "Bowl": ("kitchen bedroom", "Cabinet Fridge CounterTop DiningTable Desk Shelf SinkBasin Microwave Dresser SideTable"),
+    "Bowl": ("kitchen bedroom", "Cabinet Fridge CounterTop DiningTable Desk Shelf SinkBasin Microwave Dresser "
+             "SideTable"),
     "Cup": ("kitchen", "Cabinet CounterTop Fridge DiningTable SinkBasin Microwave Shelf SideTable"),
     "Mug": ("kitchen bedroom", "CounterTop CoffeeMachine Desk Cabinet Fridge DiningTable Microwave SinkBasin Shelf "
             "SideTable Dresser"),
@@ -92,18 +94,19 @@ _OBJECTS: Mapping[str, tuple[str, str]] = {
                    "Dresser"),
     "WineBottle": ("kitchen", "CounterTop DiningTable Cabinet GarbageCan Shelf Fridge"),
     "Box": ("livingroom", "Sofa CoffeeTable DiningTable SideTable Cabinet Shelf Dresser Desk TVStand ArmChair"),
-    "Book": ("bedroom livingroom", "Bed Desk CounterTop Drawer Dresser CoffeeTable Cabinet DiningTable ArmChair SideTable "
-             "Sofa Shelf TVStand"),
+    "Book": ("bedroom livingroom", "Bed Desk CounterTop Drawer Dresser CoffeeTable Cabinet DiningTable ArmChair "
+             "SideTable Sofa Shelf TVStand"),
     "CellPhone": ("bedroom livingroom", "Bed Desk CounterTop Drawer SideTable Dresser Shelf DiningTable ArmChair Safe "
                   "CoffeeTable Sofa Cabinet Ottoman"),
     "CreditCard": ("bedroom livingroom", "SideTable Drawer Shelf Desk Dresser Sofa CounterTop ArmChair CoffeeTable "
                    "DiningTable TVStand Ottoman"),
     "KeyChain": ("bedroom livingroom", "SideTable Drawer Shelf Desk Dresser CoffeeTable ArmChair DiningTable Sofa Safe "
                  "TVStand Ottoman"),
-    "Laptop": ("bedroom livingroom", "Bed Desk Sofa CoffeeTable DiningTable Dresser SideTable ArmChair TVStand Ottoman"),
+    "Laptop": ("bedroom livingroom", "Bed Desk Sofa CoffeeTable DiningTable Dresser SideTable ArmChair TVStand "
+               "Ottoman"),
     "Pillow": ("bedroom livingroom", "Bed Sofa ArmChair"),
-    "TissueBox": ("bedroom livingroom", "Shelf Drawer CoffeeTable DiningTable CounterTop SideTable Desk Cabinet TVStand "
-                  "Cart Toilet Dresser"),
+    "TissueBox": ("bedroom livingroom", "Shelf Drawer CoffeeTable DiningTable CounterTop SideTable Desk Cabinet "
+                  "TVStand Cart Toilet Dresser"),
     "AlarmClock": ("bedroom", "Desk SideTable Shelf Dresser DiningTable CounterTop"),
     "CD": ("bedroom", "Desk Drawer SideTable Dresser Shelf GarbageCan DiningTable Cabinet Safe"),
     "Pen": ("bedroom", "Desk Drawer SideTable Shelf Dresser DiningTable CounterTop GarbageCan CoffeeTable"),
@@ -117,7 +120,8 @@ _OBJECTS: Mapping[str, tuple[str, str]] = {
     "Vase": ("livingroom", "Shelf CounterTop CoffeeTable Cabinet DiningTable SideTable Dresser TVStand Desk Safe"),
     "Watch": ("livingroom", "CoffeeTable SideTable Drawer DiningTable TVStand Dresser Shelf Desk"),
     "WateringCan": ("livingroom", "CoffeeTable Shelf SideTable"),
-    "Candle": ("bathroom", "Toilet CounterTop Drawer Cabinet Shelf SideTable DiningTable Cart CoffeeTable Dresser TVStand"),
+    "Candle": ("bathroom", "Toilet CounterTop Drawer Cabinet Shelf SideTable DiningTable Cart CoffeeTable Dresser "
+               "TVStand"),
     "Cloth": ("bathroom", "BathtubBasin CounterTop Cabinet Drawer SinkBasin Shelf Toilet Cart Dresser"),
     "HandTowel": ("bathroom", "HandTowelHolder CounterTop Cabinet GarbageCan"),
     "ScrubBrush": ("bathroom", "Toilet CounterTop Cabinet"),
@@ -128,22 +132,22 @@ _OBJECTS: Mapping[str, tuple[str, str]] = {
     "Towel": ("bathroom", "TowelHolder CounterTop BathtubBasin"),
 }  # fmt: skip
 
-HEATABLE = frozenset("Apple Bread Cup Egg Mug Plate Potato Tomato".split())
+HEATABLE = frozenset({"Apple", "Bread", "Cup", "Egg", "Mug", "Plate", "Potato", "Tomato"})
 """Object kinds that a microwave heats."""
 
-COOLABLE = HEATABLE | frozenset("Bowl Lettuce Pan Pot WineBottle".split())
+COOLABLE = HEATABLE | frozenset({"Bowl", "Lettuce", "Pan", "Pot", "WineBottle"})
 """Object kinds that a fridge cools."""
 
-CLEANABLE = frozenset(
-    "Apple Bowl ButterKnife Cloth Cup DishSponge Egg Fork Kettle Knife Ladle Lettuce Mug Pan Plate Pot Potato SoapBar "
-    "Spatula Spoon Tomato".split()
-)
+CLEANABLE = frozenset({
+    "Apple", "Bowl", "ButterKnife", "Cloth", "Cup", "DishSponge", "Egg", "Fork", "Kettle", "Knife", "Ladle", "Lettuce",
+    "Mug", "Pan", "Plate", "Pot", "Potato", "SoapBar", "Spatula", "Spoon", "Tomato",
+})  # fmt: skip
 """Object kinds that a sink cleans."""
 
-SLICEABLE = frozenset("Apple Bread Egg Lettuce Potato Tomato".split())
+SLICEABLE = frozenset({"Apple", "Bread", "Egg", "Lettuce", "Potato", "Tomato"})
 """Object kinds that a knife slices."""
 
-HOLLOW = frozenset("Bowl Box Cup Mug Pan Plate Pot".split())
+HOLLOW = frozenset({"Bowl", "Box", "Cup", "Mug", "Pan", "Plate", "Pot"})
 """Object kinds that can have something inside."""
 
 
