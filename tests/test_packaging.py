@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -139,6 +140,16 @@ def test_wheel_imports_in_a_clean_environment(
     _, _, file = probe_import(clean_python, module, ROOT if from_checkout else tmp_path)
     # `python -c` puts the current folder first: in the checkout the checkout wins, as a whole.
     assert Path(file).is_relative_to(ROOT if from_checkout else clean_python.parent.parent)
+
+
+@pytest.mark.parametrize(
+    ("module", "folder"), [("trl_agentenvs.patches", "patches"), ("trl_agentenvs.recipes", "recipes")]
+)
+def test_editable_install_finds_the_mapped_folders(tmp_path: Path, module: str, folder: str) -> None:
+    if not any(d.read_text("direct_url.json") for d in importlib.metadata.distributions(name="trl_agentenvs")):
+        pytest.skip("not installed in editable mode; `make venv` does")
+    _, _, file = probe_import(sys.executable, module, tmp_path)
+    assert Path(file) == ROOT / folder / "__init__.py"
 
 
 def test_environment_plays_in_a_clean_environment(clean_python: Path, tmp_path: Path) -> None:
