@@ -1,0 +1,308 @@
+"""A player that wins from observations alone, for demonstrations and as a yardstick.
+
+What is covered: all six task types in official and generated games, both wordings of the put command. The expert reads
+the intro and the feedback to its own commands, nothing else: it searches receptacles from the likeliest to the least
+likely, opens closed ones, remembers what it saw, and copes with receptacles that share a place (where `go to` answers
+"Nothing happens."). What is not covered: taking over in the middle of an episode that another player began, and
+slicing. Where it can do no more it raises `ExpertError`, with what it could not do; it never repeats a refused command.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from trl_agentenvs.alfworld import rooms
+from trl_agentenvs.alfworld.wording import NOTHING_HAPPENS
+
+__all__ = ["Expert", "ExpertError"]
+
+_INTRO = re.compile(r"Looking quickly around you, you see (.*?)\.\s*Your task is to: (.*?)\.?\s*(?:\n|$)", re.DOTALL)
+_NAME = re.compile(r"\ba ([a-z]+ \d+)")
+_SEEN = re.compile(r"(?:On the|The) ([a-z]+ \d+)(?: is open\. In it)?, you see (.*?)\.")
+_CLOSED = re.compile(r"The ([a-z]+ \d+) is closed\.")
+_PLACE_TASKS = (
+    re.compile(r"(?P<state>clean|heat|cool) some (?P<object>\w+) and put it (?:in|on) (?P<receptacle>\w+)$"),
+    re.compile(r"put an? (?P<state>clean|hot|cool) (?P<object>\w+) (?:in|on) (?P<receptacle>\w+)$"),
+    re.compile(r"find (?P<two>two) (?P<object>\w+) and put them (?:in|on) (?P<receptacle>\w+)$"),
+    re.compile(r"put (?P<two>two) (?P<object>\w+) (?:in|on) (?P<receptacle>\w+)$"),
+    re.compile(r"put (?:an?|some) (?P<object>\w+) (?:in|on) (?P<receptacle>\w+)$"),
+)
+_LAMP_TASKS = (
+    re.compile(r"look at (?P<object>\w+) under the (?P<lamp>\w+)$"),
+    re.compile(r"examine the (?P<object>\w+) with the (?P<lamp>\w+)$"),
+)
+_VERB_OF_STATE = {"clean": "clean", "heat": "heat", "hot": "heat", "cool": "cool"}
+_TOOL_OF_VERB = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
+
+_FOUND_IN: Mapping[str, Mapping[str, float]] = {
+    kind.lower(): {spot.lower(): weight for spot, weight in rooms.found_in(kind).items()}
+    for room in rooms.ROOMS
+    for kind in rooms.objects_of(room)
+}
+_LAMP_STANDS = {kind.lower() for kind in rooms.LAMP_STANDS}
+_OPENABLE = {kind.lower() for kind in rooms.OPENABLE}
+_UNLIKELY = 0.05  # weight of a receptacle kind that is not known to hold the object
+_VARIED = 0.4  # with a random source, weights are scaled by a factor between this and 1
+
+
+class ExpertError(RuntimeError):
+    """The expert can do no more; the message says what it could not do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What the task sentence asks for."""
+
+    target: str
+    parent: str = ""
+    lamp: str = ""
+    verb: str = ""
+    count: int = 1
+
+
+@dataclass(slots=True)
+class _Spot:
+    """What is known of a receptacle.
+
+    Attributes:
+        name: "drawer 3".
+        kind: "drawer".
+        objects: What was last seen in it; None until its inside was seen.
+        closed: Whether it was last seen closed; None until it was seen.
+        beside: Receptacles known to share its place, itself included. One shared set per place.
+    """
+
+    name: str
+    kind: str
+    objects: list[str] | None = None
+    closed: bool | None = None
+    beside: set[str] = field(default_factory=set)
+
+
+class Expert:
+    """Plays one episode.
+
+    Args:
+        intro: The first observation of the episode.
+        rng: Varies the order of the search, so that several episodes of one game differ. None: always the same order.
+
+    Raises:
+        ExpertError: The intro does not show the receptacles of a room and one of the known task sentences.
+    """
+
+    def __init__(self, intro: str, rng: random.Random | None = None) -> None:
+        found = _INTRO.search(intro)
+        if found is None:
+            raise ExpertError("cannot read the intro: expected the receptacles of a room and 'Your task is to: ...'")
+        self._task = _task_of(found.group(2))
+        self._rng = rng
+        names = _NAME.findall(found.group(1))
+        self._spots = {name: _Spot(name, _kind(name), beside={name}) for name in names}
+        if rng is not None:
+            rng.shuffle(names)
+        self._factor = {name: rng.uniform(_VARIED, 1.0) if rng is not None else 1.0 for name in names}
+        self._tie_order = {name: position for position, name in enumerate(names)}
+        self._at: _Spot | None = None
+        self._held: str | None = None
+        self._treated: set[str] = set()
+        self._placed: dict[str, str] = {}
+        self._refused: set[str] = set()
+        self._old_wording = False
+        self._last = ""
+
+    def act(self, observation: str) -> str:
+        """Choose the next command.
+
+        Args:
+            observation: The answer to the last command; the intro at first.
+
+        Returns:
+            A command for the game.
+
+        Raises:
+            ExpertError: Nothing sensible is left to do.
+        """
+        if self._last:
+            self._learn(observation)
+        self._last = self._next_command()
+        return self._last
+
+    # Learning from the answer to the last command.
+
+    def _learn(self, observation: str) -> None:
+        if NOTHING_HAPPENS in observation:
+            self._learn_refusal()
+            return
+        verb, _, rest = self._last.partition(" ")
+        if verb == "go":
+            self._at = self._spots[rest.removeprefix("to ")]
+        elif verb == "take":
+            thing, _, source = rest.partition(" from ")
+            self._held = thing
+            self._forget(thing, source)
+        elif verb in ("move", "put"):
+            thing, _, target = rest.partition(" in/on " if self._old_wording else " to ")
+            self._held = None
+            self._placed[thing] = target
+            spot = self._spots[target]
+            spot.objects = [*(spot.objects or ()), thing]
+        elif verb in _TOOL_OF_VERB:
+            self._treated.add(rest.partition(" with ")[0])
+        for name, inside in _SEEN.findall(observation):
+            if name in self._spots:
+                self._spots[name].objects = _NAME.findall(inside)
+                self._spots[name].closed = False
+        for name in _CLOSED.findall(observation):
+            if name in self._spots:
+                self._spots[name].closed = True
+
+    def _learn_refusal(self) -> None:
+        verb, _, rest = self._last.partition(" ")
+        if verb == "go" and self._at is not None:
+            # Receptacles at the place where one stands cannot be gone to: what was refused is here.
+            spot = self._spots[rest.removeprefix("to ")]
+            self._at.beside |= spot.beside
+            for name in self._at.beside:
+                self._spots[name].beside = self._at.beside
+            return
+        if verb == "move" and not self._old_wording:
+            self._old_wording = True  # older data words the command differently; the same attempt follows in that form
+            return
+        self._refused.add(self._last)
+        if verb == "take":
+            thing, _, source = rest.partition(" from ")
+            self._forget(thing, source)
+
+    def _forget(self, thing: str, source: str) -> None:
+        spot = self._spots[source]
+        spot.objects = [other for other in spot.objects or () if other != thing]
+
+    # Choosing the next command.
+
+    def _next_command(self) -> str:
+        task = self._task
+        if self._held is None:
+            command = self._fetch()
+        elif task.lamp:
+            command = self._use_lamp()
+        elif task.verb and self._held not in self._treated:
+            command = self._treat(self._held)
+        else:
+            command = self._place(self._held)
+        if command in self._refused:
+            raise ExpertError(f"the game refuses {command!r}, and there is no other way")
+        return command
+
+    def _fetch(self) -> str:
+        task = self._task
+        home = self._home()
+        for spot, thing in self._known(task.target):
+            if thing not in self._placed and not (task.count > 1 and spot is home):
+                return self._reach(spot) or f"take {thing} from {spot.name}"
+        return self._search(task.target)
+
+    def _use_lamp(self) -> str:
+        for spot, lamp in self._known(self._task.lamp):
+            command = self._go(spot) or f"use {lamp}"
+            if command not in self._refused:
+                return command
+        return self._search(self._task.lamp)
+
+    def _treat(self, thing: str) -> str:
+        verb = self._task.verb
+        for spot in self._of_kind(_TOOL_OF_VERB[verb]):
+            command = f"{verb} {thing} with {spot.name}"
+            if command not in self._refused:
+                return self._go(spot) or command
+        raise ExpertError(f"there is no {_TOOL_OF_VERB[verb]} that will {verb} {thing}")
+
+    def _place(self, thing: str) -> str:
+        home = self._home()
+        for spot in [home] if home is not None else self._of_kind(self._task.parent):
+            command = (f"put {thing} in/on {spot.name}" if self._old_wording else f"move {thing} to {spot.name}")
+            if command not in self._refused:
+                return self._reach(spot) or command
+        raise ExpertError(f"there is no {self._task.parent} that takes {thing}")
+
+    def _home(self) -> _Spot | None:
+        """The receptacle that must take the second object, once it holds the first."""
+        if self._task.count < 2:
+            return None
+        for spot in self._of_kind(self._task.parent):
+            if any(_kind(thing) == self._task.target for thing in spot.objects or ()):
+                return spot
+        return None
+
+    def _search(self, kind: str) -> str:
+        unseen = [spot for spot in self._spots.values() if spot.objects is None and not self._gave_up(spot)]
+        if not unseen:
+            raise ExpertError(f"found no {'further ' if self._placed else ''}{kind} in {len(self._spots)} receptacles")
+        here = [spot for spot in unseen if self._is_here(spot)]
+        spot = max(here or unseen, key=lambda spot: (self._promise(spot, kind), -self._tie_order[spot.name]))
+        command = self._reach(spot)
+        if command is None:
+            raise ExpertError(f"cannot see what is in {spot.name}")
+        return command
+
+    def _promise(self, spot: _Spot, kind: str) -> float:
+        """How likely the kind is found there, for each command it takes."""
+        weights = _FOUND_IN.get(kind, {}) or dict.fromkeys(_LAMP_STANDS, 1.0)
+        likely = weights.get(spot.kind, _UNLIKELY)
+        alike = sum(other.kind == spot.kind for other in self._spots.values())
+        commands = 2 if spot.kind in _OPENABLE and spot.closed is not False else 1
+        return likely / alike / commands * self._factor[spot.name]
+
+    # Getting there.
+
+    def _is_here(self, spot: _Spot) -> bool:
+        return self._at is not None and spot.name in self._at.beside
+
+    def _gave_up(self, spot: _Spot) -> bool:
+        return not self._refused.isdisjoint((f"go to {spot.name}", f"examine {spot.name}", f"open {spot.name}"))
+
+    def _go(self, spot: _Spot) -> str | None:
+        """The command that goes there; None if the expert is there."""
+        return None if self._is_here(spot) else f"go to {spot.name}"
+
+    def _reach(self, spot: _Spot) -> str | None:
+        """The next command on the way to the inside of a receptacle; None if it is within reach."""
+        if not self._is_here(spot):
+            return f"go to {spot.name}"
+        if spot.closed is None:
+            return f"examine {spot.name}"
+        return f"open {spot.name}" if spot.closed else None
+
+    def _known(self, kind: str) -> Iterator[tuple[_Spot, str]]:
+        """Where objects of a kind were seen and still are, those within reach first."""
+        for spot in sorted(self._spots.values(), key=lambda spot: not self._is_here(spot)):
+            for thing in spot.objects or ():
+                if _kind(thing) == kind and thing != self._held:
+                    yield spot, thing
+
+    def _of_kind(self, kind: str) -> Iterable[_Spot]:
+        """Receptacles of a kind, those that are near or known to be open first."""
+        spots = [spot for spot in self._spots.values() if spot.kind == kind and not self._gave_up(spot)]
+        return sorted(spots, key=lambda spot: (not self._is_here(spot), spot.closed is not False,
+                                               self._tie_order[spot.name]))
+
+
+def _kind(name: str) -> str:
+    return name.partition(" ")[0]
+
+
+def _task_of(sentence: str) -> _Task:
+    sentence = sentence.strip()
+    for pattern in _PLACE_TASKS:
+        found = pattern.match(sentence)
+        if found is not None:
+            words = found.groupdict()
+            return _Task(words["object"], parent=words["receptacle"], count=2 if words.get("two") else 1,
+                         verb=_VERB_OF_STATE[words["state"]] if words.get("state") else "")
+    for pattern in _LAMP_TASKS:
+        found = pattern.match(sentence)
+        if found is not None:
+            return _Task(found["object"], lamp=found["lamp"])
+    raise ExpertError(f"cannot read the task {sentence!r}")
