@@ -51,7 +51,7 @@ _EXTRA_SEEDS: Mapping[str, range] = {
 _SCENE = re.compile(r"-(\d+)$")
 
 
-def load(game_id: str) -> Game:
+def load(game_id: str | os.PathLike[str]) -> Game:
     """The game of an id; parsed games are cached.
 
     Args:
@@ -62,15 +62,19 @@ def load(game_id: str) -> Game:
         GameFileError: The file is no playable ALFWorld game.
         ValueError: The id starts with "generated:" but is none.
     """
-    if not game_id:
-        raise ValueError("got an empty game id; expected 'generated:TYPE:SEED' or the path of a game.tw-pddl file")
-    if game_id.startswith(_PREFIX):
-        return _generated(*_type_and_seed(game_id))
     try:
-        stat = os.stat(game_id)
+        name = os.fspath(game_id)
+    except TypeError:
+        name = ""
+    if not name:
+        raise ValueError(f"got the game id {game_id!r}; expected 'generated:TYPE:SEED' or the path of a game file")
+    if name.startswith(_PREFIX):
+        return _generated(*_type_and_seed(name))
+    try:
+        stat = os.stat(name)
     except (OSError, ValueError):
-        return Game.from_file(game_id)  # raises with the reason
-    return _official(game_id, stat.st_mtime_ns, stat.st_size)
+        return Game.from_file(name)  # raises with the reason
+    return _official(name, stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=CACHED_GAMES)
@@ -218,8 +222,8 @@ def _official_ids(split: str, kinds: Sequence[str], max_receptacles: int | None)
     otherwise = "source='generated' needs no data"
     if not root:
         raise FileNotFoundError(
-            f"source='official' needs {_DATA_VARIABLE} to name the folder that holds {_DATA_FOLDER}, but it is not set; "
-            f"{otherwise}"
+            f"source='official' needs {_DATA_VARIABLE} to name the folder that holds {_DATA_FOLDER}, but it is not "
+            f"set; {otherwise}"
         )
     base = Path(root).expanduser().absolute()
     folder = base / _DATA_FOLDER / split

@@ -12,6 +12,7 @@ An engine belongs to one episode in one thread; the `Game` can be shared.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from trl_agentenvs.alfworld import wording
 from trl_agentenvs.alfworld.game import Game
@@ -21,8 +22,30 @@ from trl_agentenvs.alfworld.wording import NOTHING_HAPPENS
 __all__ = ["Engine"]
 
 _KNIVES = frozenset({"knifetype", "butterknifetype"})
-_HEATERS = frozenset({"microwavetype"})
-_COOLERS = frozenset({"fridgetype"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Treatment:
+    """What heating, cooling or cleaning takes and does.
+
+    Attributes:
+        able: Static predicate that the object must satisfy.
+        tools: Receptacle types that do it; None for the sinks that the game names.
+        becomes: Fact that is then true of the object.
+        ends: Fact that is then no longer true of it.
+    """
+
+    able: str
+    tools: frozenset[str] | None
+    becomes: str
+    ends: str | None
+
+
+_TREATMENTS = {
+    "heat": _Treatment("heatable", frozenset({"microwavetype"}), "ishot", "iscool"),
+    "cool": _Treatment("coolable", frozenset({"fridgetype"}), "iscool", "ishot"),
+    "clean": _Treatment("cleanable", None, "isclean", None),
+}
 
 
 class Engine:
@@ -114,10 +137,8 @@ class Engine:
             kind = game.receptacle_type.get(receptacle)
             if reachable and (kind, game.object_type.get(held)) in game.can_contain:
                 commands.append(game.dialect.put_command(names[held], name))
-            for verb, kinds, able in (("heat", _HEATERS, "heatable"), ("cool", _COOLERS, "coolable"),
-                                      ("clean", game.sink_types, "cleanable")):
-                if kind in kinds and held in game.able[able]:
-                    commands.append(f"{verb} {names[held]} with {name}")
+            commands += [f"{verb} {names[held]} with {name}" for verb, treatment in _TREATMENTS.items()
+                         if self._treats(treatment, receptacle, held)]
         return commands
 
     # What is within reach.
@@ -134,6 +155,10 @@ class Engine:
 
     def _reachable(self, receptacle: str) -> bool:
         return receptacle not in self.game.able["openable"] or ("opened", receptacle) in self._facts
+
+    def _treats(self, treatment: _Treatment, receptacle: str, thing: str) -> bool:
+        tools = self.game.sink_types if treatment.tools is None else treatment.tools
+        return thing in self.game.able[treatment.able] and self.game.receptacle_type.get(receptacle) in tools
 
     def _set(self, *facts: Fact) -> None:
         self._facts.update(facts)
@@ -214,8 +239,10 @@ class Engine:
         self._set(("holds", game.agent, thing), ("holdsany", game.agent))
         return f"You pick up the {name} from the {source}."
 
-    def _put(self, rest: str) -> str | None:
+    def _put(self, verb: str, rest: str) -> str | None:
         game = self.game
+        if verb != game.dialect.put_verb:
+            return None
         name, _, target = rest.partition(game.dialect.put_between)
         thing, receptacle = self._held_object(name), self._receptacle_here(target)
         if (thing is None or receptacle is None or not self._reachable(receptacle)
@@ -228,43 +255,16 @@ class Engine:
         self._set(("inreceptacle", thing, receptacle), ("objectatlocation", thing, self._location))
         return game.dialect.put_feedback.format(name, target)
 
-    def _move_verb(self, rest: str) -> str | None:
-        return self._put(rest) if self.game.dialect.put_verb == "move" else None
-
-    def _put_verb(self, rest: str) -> str | None:
-        return self._put(rest) if self.game.dialect.put_verb == "put" else None
-
-    def _treat(self, rest: str, able: str, kinds: frozenset[str]) -> tuple[str, str] | None:
-        """The held object and a sentence ending, if `rest` names it and a fitting receptacle here."""
+    def _treat(self, verb: str, rest: str) -> str | None:
         name, _, tool = rest.partition(" with ")
         thing, receptacle = self._held_object(name), self._receptacle_here(tool)
-        if (thing is None or receptacle is None or thing not in self.game.able[able]
-                or self.game.receptacle_type.get(receptacle) not in kinds):
+        treatment = _TREATMENTS[verb]
+        if thing is None or receptacle is None or not self._treats(treatment, receptacle, thing):
             return None
-        return thing, f"the {name} using the {tool}."
-
-    def _heat(self, rest: str) -> str | None:
-        treated = self._treat(rest, "heatable", _HEATERS)
-        if treated is None:
-            return None
-        self._unset(("iscool", treated[0]))
-        self._set(("ishot", treated[0]))
-        return f"You heat {treated[1]}"
-
-    def _cool(self, rest: str) -> str | None:
-        treated = self._treat(rest, "coolable", _COOLERS)
-        if treated is None:
-            return None
-        self._unset(("ishot", treated[0]))
-        self._set(("iscool", treated[0]))
-        return f"You cool {treated[1]}"
-
-    def _clean(self, rest: str) -> str | None:
-        treated = self._treat(rest, "cleanable", self.game.sink_types)
-        if treated is None:
-            return None
-        self._set(("isclean", treated[0]))
-        return f"You clean {treated[1]}"
+        if treatment.ends is not None:
+            self._unset((treatment.ends, thing))
+        self._set((treatment.becomes, thing))
+        return f"You {verb} the {name} using the {tool}."
 
     def _use(self, rest: str) -> str | None:
         game = self.game
@@ -327,12 +327,12 @@ _ACTIONS: dict[str, Callable[[Engine, str], str | None]] = {
     "open": Engine._open,
     "close": Engine._close,
     "take": Engine._take,
-    "move": Engine._move_verb,
-    "put": Engine._put_verb,
+    "move": lambda engine, rest: engine._put("move", rest),
+    "put": lambda engine, rest: engine._put("put", rest),
     "examine": Engine._examine,
     "use": Engine._use,
-    "heat": Engine._heat,
-    "cool": Engine._cool,
-    "clean": Engine._clean,
+    "heat": lambda engine, rest: engine._treat("heat", rest),
+    "cool": lambda engine, rest: engine._treat("cool", rest),
+    "clean": lambda engine, rest: engine._treat("clean", rest),
     "slice": Engine._slice,
 }

@@ -44,7 +44,20 @@ _FOUND_IN: Mapping[str, Mapping[str, float]] = {
 }
 _LAMP_STANDS = {kind.lower() for kind in rooms.LAMP_STANDS}
 _OPENABLE = {kind.lower() for kind in rooms.OPENABLE}
-_UNLIKELY = 0.05  # weight of a receptacle kind that is not known to hold the object
+_ANSWERS = {
+    "go": ("You arrive at ",),
+    "open": ("You open the ",),
+    "examine": ("On the ", "The "),
+    "take": ("You pick up the ",),
+    "move": ("You move the ", "You put the "),
+    "put": ("You put the ", "You move the "),
+    "clean": ("You clean the ",),
+    "heat": ("You heat the ",),
+    "cool": ("You cool the ",),
+    "use": ("You turn on the ",),
+}
+_UNLIKELY = 0.001  # weight of a receptacle kind that is not known to hold the object
+_SHOWN_CHARS = 80
 _VARIED = 0.4  # with a random source, weights are scaled by a factor between this and 1
 
 
@@ -137,6 +150,8 @@ class Expert:
             self._learn_refusal()
             return
         verb, _, rest = self._last.partition(" ")
+        if not observation.startswith(_ANSWERS[verb]):
+            raise ExpertError(f"cannot read the answer to {self._last!r}: {observation[:_SHOWN_CHARS]!r}")
         if verb == "go":
             self._at = self._spots[rest.removeprefix("to ")]
         elif verb == "take":
@@ -222,7 +237,7 @@ class Expert:
     def _place(self, thing: str) -> str:
         home = self._home()
         for spot in [home] if home is not None else self._of_kind(self._task.parent):
-            command = (f"put {thing} in/on {spot.name}" if self._old_wording else f"move {thing} to {spot.name}")
+            command = f"put {thing} in/on {spot.name}" if self._old_wording else f"move {thing} to {spot.name}"
             if command not in self._refused:
                 return self._reach(spot) or command
         raise ExpertError(f"there is no {self._task.parent} that takes {thing}")

@@ -13,24 +13,17 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from trl_agentenvs.alfworld import wording
+from trl_agentenvs.alfworld.domain import sink_types_of
 from trl_agentenvs.alfworld.goal import DYNAMIC_ARITY, STATIC_ARITY, Fact, Goal, GoalError, compile_goal
 from trl_agentenvs.alfworld.pddl import Expression, PddlSyntaxError, parse, typed_names
 
-__all__ = ["ACTIONS", "Game", "GameFileError", "Problem"]
+__all__ = ["Game", "GameFileError", "Problem"]
 
 _KEYS = ("pddl_domain", "grammar", "pddl_problem")
-ACTIONS = frozenset({
-    "look", "inventory", "examinereceptacle", "examineobject", "gotolocation", "openobject", "closeobject",
-    "pickupobject", "putobject", "cleanobject", "heatobject", "coolobject", "toggleobject", "sliceobject",
-})  # fmt: skip
-"""The actions of the ALFRED domain, in lower case as PDDL reads; a game file must define them all."""
-
-_OPTIONAL_ACTIONS = frozenset({"help"})
 _UNTRACKED = frozenset({"=", "increase"})  # action costs, which no text shows
 
 
@@ -184,7 +177,7 @@ class Game:
         if task is None:
             raise GameFileError(f"{source} is not a game: its grammar has no sentence 'Your task is to: ...'")
         try:
-            sink_types = _sink_types(data["pddl_domain"])
+            sink_types = sink_types_of(data["pddl_domain"])
             problem = Problem.from_pddl(data["pddl_problem"])
         except PddlSyntaxError as error:
             raise GameFileError(f"{source} is not a playable game: {error}") from None
@@ -301,34 +294,3 @@ def _readable_names(problem: Problem, agent: str) -> dict[str, str]:
     if undeclared:
         raise GoalError(f"the facts name {min(undeclared)}, which :objects does not declare")
     return names
-
-
-@lru_cache(maxsize=8)  # all official games share one domain text
-def _sink_types(domain: str) -> frozenset[str]:
-    """Check that a domain text is ALFRED's; the receptacle types at which its CleanObject action cleans."""
-    actions: dict[str, list[Expression]] = {}
-    predicates: set[Expression] = set()
-    name: Expression = ""
-    for part in parse(domain)[1:]:
-        if not isinstance(part, list) or not part:
-            continue
-        if part[0] == "domain" and len(part) == 2:
-            name = part[1]
-        elif part[0] == ":action" and len(part) > 1 and isinstance(part[1], str):
-            actions[part[1]] = part
-        elif part[0] == ":predicates":
-            predicates = {p[0] for p in part[1:] if isinstance(p, list) and p and isinstance(p[0], str)}
-    wrong = sorted(ACTIONS - actions.keys()) + sorted(actions.keys() - ACTIONS - _OPTIONAL_ACTIONS)
-    if wrong:
-        raise PddlSyntaxError(f"its domain {name!r} is not ALFRED's (the action {wrong[0]} is "
-                              f"{'missing' if wrong[0] in ACTIONS else 'unknown'})")
-    missing = sorted((STATIC_ARITY.keys() | DYNAMIC_ARITY.keys()) - predicates)
-    if missing:
-        raise PddlSyntaxError(f"its domain {name!r} is not ALFRED's (the predicate {missing[0]} is missing)")
-    return frozenset(kind for kind in ("sinktype", "sinkbasintype") if _mentions(actions["cleanobject"], kind))
-
-
-def _mentions(expression: Expression, name: str) -> bool:
-    if isinstance(expression, str):
-        return expression == name
-    return any(_mentions(part, name) for part in expression)

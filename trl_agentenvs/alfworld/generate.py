@@ -16,15 +16,24 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from trl_agentenvs.alfworld import rooms
+from trl_agentenvs.alfworld.blueprint import (
+    TREATMENTS,
+    Blueprint,
+    Placed,
+    declared_names,
+    first_facts,
+    goal_text,
+    walkthrough,
+)
+from trl_agentenvs.alfworld.domain import ACTIONS
 from trl_agentenvs.alfworld.engine import Engine
-from trl_agentenvs.alfworld.game import ACTIONS, Game, Problem
-from trl_agentenvs.alfworld.goal import DYNAMIC_ARITY, STATIC_ARITY, Fact
+from trl_agentenvs.alfworld.game import Game, Problem
+from trl_agentenvs.alfworld.goal import DYNAMIC_ARITY, STATIC_ARITY
 from trl_agentenvs.alfworld.pddl import parse
 from trl_agentenvs.alfworld.wording import Dialect
 
@@ -59,27 +68,9 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "pick_two_obj_and_place": ("put two {o} in {r}", "find two {o} and put them in {r}"),
 }
 
-
-@dataclass(frozen=True, slots=True)
-class _Treatment:
-    """A task type's middle step: what is done to the object, where, and what then is true of it."""
-
-    verb: str
-    tool: str
-    able: str
-    becomes: str
-    kinds: frozenset[str]
-
-
-_TREATMENTS: Mapping[str, _Treatment] = {
-    "pick_clean_then_place_in_recep": _Treatment("clean", "SinkBasin", "cleanable", "isClean", rooms.CLEANABLE),
-    "pick_heat_then_place_in_recep": _Treatment("heat", "Microwave", "heatable", "isHot", rooms.HEATABLE),
-    "pick_cool_then_place_in_recep": _Treatment("cool", "Fridge", "coolable", "isCool", rooms.COOLABLE),
-}
-
-_ABLE = (("cleanable", rooms.CLEANABLE), ("heatable", rooms.HEATABLE), ("coolable", rooms.COOLABLE),
-         ("sliceable", rooms.SLICEABLE), ("isReceptacleObject", rooms.HOLLOW))
-_MOST_OF_A_KIND = 3
+_MOST_OF_A_KIND = 3  # distractors; of the target there can be as many
+_FEWEST_PER_TEN, _MOST_PER_TEN = 7, 11  # objects for each ten receptacles
+_FEWEST_OBJECTS, _FEWEST_AT_MOST = 4, 6  # the same range in the smallest rooms
 _DIALECT = Dialect(
     help="Commands (write the names as they are shown, with their numbers):\n"
     "  go to PLACE; examine PLACE; open PLACE; close PLACE\n"
@@ -88,28 +79,6 @@ _DIALECT = Dialect(
     "  use LAMP; slice THING with KNIFE; examine THING (in your hand)\n"
     "  look; inventory; help\n"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """An object and the receptacle it starts in."""
-
-    name: str
-    kind: str
-    receptacle: rooms.Receptacle
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A game before it is put into facts."""
-
-    task_type: str
-    layout: rooms.Layout
-    start: str
-    target: str
-    parent: str
-    things: tuple[_Placed, ...]
-    sentence: str
 
 
 def scene_of(task_type: str, seed: int) -> int:
@@ -150,11 +119,12 @@ def generate(task_type: str, seed: int) -> Game:
     Raises:
         ValueError: An unknown task type or a negative seed.
     """
-    draft = _draft(task_type, seed)
-    facts = frozenset(tuple(name.lower() for name in fact) for fact in _facts(draft))
-    objects = {name.lower(): kind for name, kind in _objects(draft)}
-    game = Game.from_problem(Problem(objects, facts, parse(_goal(draft))), task=draft.sentence, dialect=_DIALECT)
-    game = dataclasses.replace(game, walkthrough=_walkthrough(draft, game.name_of))
+    blueprint = _blueprint(task_type, seed)
+    facts = frozenset(tuple(name.lower() for name in fact) for fact in first_facts(blueprint))
+    objects = {name.lower(): kind for name, kind in declared_names(blueprint)}
+    problem = Problem(objects, facts, parse(goal_text(blueprint)))
+    game = Game.from_problem(problem, task=blueprint.sentence, dialect=_DIALECT)
+    game = dataclasses.replace(game, walkthrough=walkthrough(blueprint, game.name_of, _DIALECT))
     engine = Engine(game)
     won_before = engine.won
     for command in game.walkthrough:
@@ -181,24 +151,24 @@ def game_file(task_type: str, seed: int, like: str | Path | None = None) -> dict
         FileNotFoundError: There is no file at `like`.
         GameFileError: The file at `like` is no ALFWorld game.
     """
-    game, draft = generate(task_type, seed), _draft(task_type, seed)
-    domain, grammar = _own_texts(draft) if like is None else _texts_like(like, draft.sentence)
+    game, blueprint = generate(task_type, seed), _blueprint(task_type, seed)
+    domain, grammar = _own_texts(blueprint) if like is None else _texts_like(like, blueprint.sentence)
     dialect = Dialect.from_grammar(grammar)
-    declared = "\n".join(f"{name} - {kind}" for name, kind in _objects(draft))
-    facts = "\n".join(f"({' '.join(fact)})" for fact in _facts(draft))
+    declared = "\n".join(f"{name} - {kind}" for name, kind in declared_names(blueprint))
+    facts = "\n".join(f"({' '.join(fact)})" for fact in first_facts(blueprint))
     problem = (f"(define (problem plan_{task_type}_{seed})\n(:domain alfred)\n(:objects\n{declared}\n)\n"
-               f"(:init\n{facts}\n)\n(:goal {_goal(draft)})\n)\n")
+               f"(:init\n{facts}\n)\n(:goal {goal_text(blueprint)})\n)\n")
     return {
         "pddl_domain": domain,
         "grammar": grammar,
         "pddl_problem": problem,
         "solvable": True,
-        "walkthrough": list(_walkthrough(draft, game.name_of, dialect)),
+        "walkthrough": list(walkthrough(blueprint, game.name_of, dialect)),
         "task_type": task_type,
     }
 
 
-def _draft(task_type: str, seed: int) -> _Draft:
+def _blueprint(task_type: str, seed: int) -> Blueprint:
     layout = rooms.layout(scene_of(task_type, seed))
     rng = random.Random(f"alfworld game:{task_type}:{seed}")
     receptacles: dict[str, list[rooms.Receptacle]] = {}
@@ -209,13 +179,14 @@ def _draft(task_type: str, seed: int) -> _Draft:
     target = rng.choice(list(targets))
     parent = rng.choice(targets[target])
     size = len(layout.receptacles)
-    total = rng.randint(max(4, size * 7 // 10), max(6, size * 11 // 10))
+    fewest, most = size * _FEWEST_PER_TEN // 10, size * _MOST_PER_TEN // 10
+    total = rng.randint(max(_FEWEST_OBJECTS, fewest), max(_FEWEST_AT_MOST, most))
     used = {receptacle.name for receptacle in layout.receptacles}
-    placed: list[_Placed] = []
+    placed: list[Placed] = []
 
     def place(kind: str, spots: Mapping[str, float]) -> None:
         spot = rng.choices(list(spots), list(spots.values()))[0]
-        placed.append(_Placed(rooms.new_name(rng, kind, used), kind, rng.choice(receptacles[spot])))
+        placed.append(Placed(rooms.new_name(rng, kind, used), kind, rng.choice(receptacles[spot])))
 
     done_at_start = (parent,) if task_type in ("pick_and_place_simple", "pick_two_obj_and_place") else ()
     for _ in range(rng.choice((2, 2, 3)) if task_type == "pick_two_obj_and_place" else rng.choice((1, 1, 2))):
@@ -229,7 +200,7 @@ def _draft(task_type: str, seed: int) -> _Draft:
     for kind in others[: max(0, total - len(placed))]:
         place(kind, _spots(kind, receptacles))
     sentence = rng.choice(_SENTENCES[task_type]).format(o=target.lower(), r=parent.lower())
-    return _Draft(task_type, layout, start, target, parent, tuple(placed), sentence)
+    return Blueprint(task_type, layout, start, target, parent, tuple(placed), sentence)
 
 
 def _spots(kind: str, receptacles: Mapping[str, object], without: tuple[str, ...] = ()) -> dict[str, float]:
@@ -240,7 +211,7 @@ def _spots(kind: str, receptacles: Mapping[str, object], without: tuple[str, ...
 
 def _targets(task_type: str, room: str, receptacles: Mapping[str, object]) -> dict[str, list[str]]:
     """Object kinds that the task can be about in this room, with the receptacle kinds (or lamp) it can end at."""
-    treatment = _TREATMENTS.get(task_type)
+    treatment = TREATMENTS.get(task_type)
     targets: dict[str, list[str]] = {}
     for kind in rooms.objects_of(room):
         spots = list(_spots(kind, receptacles))
@@ -255,94 +226,6 @@ def _targets(task_type: str, room: str, receptacles: Mapping[str, object]) -> di
     return targets
 
 
-def _objects(draft: _Draft) -> list[tuple[str, str]]:
-    """Name and kind of everything the problem declares, the types that the domain text names included."""
-    object_kinds = {thing.kind for thing in draft.things} | {"Knife", "ButterKnife"}
-    receptacle_kinds = {r.kind for r in draft.layout.receptacles} | {"Microwave", "Fridge", "Sink", "SinkBasin"}
-    places = dict.fromkeys([draft.start, *(receptacle.location for receptacle in draft.layout.receptacles)])
-    return [
-        ("agent1", "agent"),
-        *((thing.name, "object") for thing in draft.things),
-        *((receptacle.name, "receptacle") for receptacle in draft.layout.receptacles),
-        *((place, "location") for place in places),
-        *((f"{kind}Type", "otype") for kind in sorted(object_kinds)),
-        *((f"{kind}Type", "rtype") for kind in sorted(receptacle_kinds)),
-    ]
-
-
-def _facts(draft: _Draft) -> list[Fact]:
-    facts: list[Fact] = [("atLocation", "agent1", draft.start)]
-    object_kinds = sorted({thing.kind for thing in draft.things})
-    for receptacle in draft.layout.receptacles:
-        facts.append(("receptacleType", receptacle.name, f"{receptacle.kind}Type"))
-        facts.append(("receptacleAtLocation", receptacle.name, receptacle.location))
-        if receptacle.kind in rooms.OPENABLE:
-            facts.append(("openable", receptacle.name))
-    for spot in sorted({receptacle.kind for receptacle in draft.layout.receptacles}):
-        facts += [("canContain", f"{spot}Type", f"{kind}Type") for kind in object_kinds if spot in rooms.found_in(kind)]
-    for thing in draft.things:
-        facts.append(("objectType", thing.name, f"{thing.kind}Type"))
-        facts.append(("inReceptacle", thing.name, thing.receptacle.name))
-        facts.append(("objectAtLocation", thing.name, thing.receptacle.location))
-        facts.append(("toggleable" if thing.kind in rooms.LAMP_OF.values() else "pickupable", thing.name))
-        facts += [(predicate, thing.name) for predicate, kinds in _ABLE if thing.kind in kinds]
-    return facts
-
-
-def _goal(draft: _Draft) -> str:
-    target, parent = f"{draft.target}Type", f"{draft.parent}Type"
-    if draft.task_type == "look_at_obj_in_light":
-        return ("(and (exists (?lamp - object ?r - receptacle ?a - agent ?l - location) "
-                f"(and (objectType ?lamp {parent}) (toggleable ?lamp) (isToggled ?lamp) (receptacleAtLocation ?r ?l) "
-                "(atLocation ?a ?l) (inReceptacle ?lamp ?r))) "
-                f"(exists (?o - object ?a - agent) (and (objectType ?o {target}) (holds ?a ?o))))")
-    if draft.task_type == "pick_two_obj_and_place":
-        return (f"(and (exists (?r - receptacle) (exists (?o1 - object) (and (receptacleType ?r {parent}) "
-                f"(objectType ?o1 {target}) (inReceptacle ?o1 ?r) (exists (?o2 - object) (and (not (= ?o1 ?o2)) "
-                f"(objectType ?o2 {target}) (inReceptacle ?o2 ?r)))))))")
-    treatment = _TREATMENTS.get(draft.task_type)
-    state = f"({treatment.able} ?o) ({treatment.becomes} ?o) " if treatment else ""
-    return (f"(and (exists (?r - receptacle) (exists (?o - object) (and {state}(objectType ?o {target}) "
-            f"(receptacleType ?r {parent}) (inReceptacle ?o ?r)))))")
-
-
-def _walkthrough(draft: _Draft, name_of: Mapping[str, str], dialect: Dialect = _DIALECT) -> tuple[str, ...]:
-    """Commands that win, planned with full knowledge of what lies where."""
-    commands: list[str] = []
-    opened: set[str] = set()
-    place = draft.start
-
-    def reach(receptacle: rooms.Receptacle, *, inside: bool = True) -> str:
-        nonlocal place
-        name = name_of[receptacle.name.lower()]
-        if receptacle.location != place:
-            commands.append(f"go to {name}")
-            place = receptacle.location
-        if inside and receptacle.kind in rooms.OPENABLE and name not in opened:
-            commands.append(f"open {name}")
-            opened.add(name)
-        return name
-
-    def first(kind: str) -> rooms.Receptacle:
-        return next(receptacle for receptacle in draft.layout.receptacles if receptacle.kind == kind)
-
-    treatment = _TREATMENTS.get(draft.task_type)
-    wanted = [thing for thing in draft.things if thing.kind == draft.target]
-    for thing in wanted[: 2 if draft.task_type == "pick_two_obj_and_place" else 1]:
-        name = name_of[thing.name.lower()]
-        source = reach(thing.receptacle)
-        commands.append(f"take {name} from {source}")
-        if draft.task_type == "look_at_obj_in_light":
-            lamp = next(other for other in draft.things if other.kind == draft.parent)
-            reach(lamp.receptacle, inside=False)
-            commands.append(f"use {name_of[lamp.name.lower()]}")
-            continue
-        if treatment is not None:
-            commands.append(f"{treatment.verb} {name} with {reach(first(treatment.tool), inside=False)}")
-        commands.append(dialect.put_command(name, reach(first(draft.parent))))
-    return tuple(commands)
-
-
 def _texts_like(path: str | Path, sentence: str) -> tuple[str, str]:
     """Domain and grammar text of an official game, with another task sentence."""
     Game.from_file(path)  # says in one sentence what is wrong with the file, if anything is
@@ -351,12 +234,12 @@ def _texts_like(path: str | Path, sentence: str) -> tuple[str, str]:
     return data["pddl_domain"], re.sub(r"Your task is to: .*?\"", lambda _: task, data["grammar"], count=1)
 
 
-def _own_texts(draft: _Draft) -> tuple[str, str]:
+def _own_texts(blueprint: Blueprint) -> tuple[str, str]:
     """The least domain and grammar text that `Game.from_dict` accepts: the names it checks, and the wording."""
     predicates = " ".join(f"({name})" for name in sorted(STATIC_ARITY) + sorted(DYNAMIC_ARITY))
     actions = "\n".join(f"(:action {name})" for name in sorted((ACTIONS | {"help"}) - {"cleanobject"}))
     clean = "(:action CleanObject :precondition (or (receptacleType ?r SinkType) (receptacleType ?r SinkBasinType)))"
     domain = f"(define (domain alfred)\n(:predicates {predicates})\n{actions}\n{clean}\n)\n"
-    grammar = (f'task :: "Your task is to: {draft.sentence}."\nput :: "move {{o}} to {{r}}"\n'
+    grammar = (f'task :: "Your task is to: {blueprint.sentence}."\nput :: "move {{o}} to {{r}}"\n'
                f'action help {{\n    feedback :: "\n{_DIALECT.help}";\n}}\n')
     return domain, grammar
