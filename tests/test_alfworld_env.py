@@ -36,8 +36,8 @@ def test_tool_is_described_to_the_model_in_these_words():
                     "command": {
                         "type": "string",
                         "description": "look, inventory, go to R, open R, close R, take O from R, move O to R, "
-                        "examine R, use O, clean O with R, heat O with R, cool O with R or slice O with O, where O is an "
-                        "object and R a receptacle with its number, as in: take mug 1 from desk 2",
+                        "examine R, use O, clean O with R, heat O with R, cool O with R or slice O with O, where O is "
+                        "an object and R a receptacle with its number, as in: take mug 1 from desk 2",
                     }
                 },
                 "required": ["command"],
