@@ -15,9 +15,6 @@ import pytest
 
 pytest.importorskip("trl")
 pytest.importorskip("aiohttp", reason="AsyncGRPO needs aiohttp")
-worker = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")
-if not hasattr(worker, "_AsyncRolloutLoop"):
-    pytest.skip("this TRL keeps AsyncGRPO's rollout loop elsewhere", allow_module_level=True)
 
 from accelerate import PartialState
 from datasets import Dataset
@@ -26,6 +23,10 @@ from tests.scripted import build_tokenizer, call
 from trl_agentenvs import ALFWorldEnv
 from trl_agentenvs.alfworld import data
 from trl_agentenvs.trace import read_trace
+
+worker = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")
+if not hasattr(worker, "_AsyncRolloutLoop"):
+    pytest.skip("this TRL keeps AsyncGRPO's rollout loop elsewhere", allow_module_level=True)
 
 pytestmark = pytest.mark.trainer
 GAME = "generated:pick_and_place_simple:3"
