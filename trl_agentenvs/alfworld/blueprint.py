@@ -13,8 +13,16 @@ from trl_agentenvs.alfworld import rooms
 from trl_agentenvs.alfworld.goal import Fact
 from trl_agentenvs.alfworld.wording import Dialect
 
-__all__ = ["TREATMENTS", "Blueprint", "Placed", "Treatment", "declared_names", "first_facts", "goal_text",
-           "walkthrough"]
+__all__ = [
+    "TREATMENTS",
+    "Blueprint",
+    "Placed",
+    "Treatment",
+    "declared_names",
+    "first_facts",
+    "goal_text",
+    "walkthrough",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +42,13 @@ TREATMENTS: Mapping[str, Treatment] = {
     "pick_cool_then_place_in_recep": Treatment("cool", "Fridge", "coolable", "isCool", rooms.COOLABLE),
 }
 
-_ABLE = (("cleanable", rooms.CLEANABLE), ("heatable", rooms.HEATABLE), ("coolable", rooms.COOLABLE),
-         ("sliceable", rooms.SLICEABLE), ("isReceptacleObject", rooms.HOLLOW))
+_ABLE = (
+    ("cleanable", rooms.CLEANABLE),
+    ("heatable", rooms.HEATABLE),
+    ("coolable", rooms.COOLABLE),
+    ("sliceable", rooms.SLICEABLE),
+    ("isReceptacleObject", rooms.HOLLOW),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +122,24 @@ def goal_text(blueprint: Blueprint) -> str:
     """The goal in PDDL."""
     target, parent = f"{blueprint.target}Type", f"{blueprint.parent}Type"
     if blueprint.task_type == "look_at_obj_in_light":
-        return ("(and (exists (?lamp - object ?r - receptacle ?a - agent ?l - location) "
-                f"(and (objectType ?lamp {parent}) (toggleable ?lamp) (isToggled ?lamp) (receptacleAtLocation ?r ?l) "
-                "(atLocation ?a ?l) (inReceptacle ?lamp ?r))) "
-                f"(exists (?o - object ?a - agent) (and (objectType ?o {target}) (holds ?a ?o))))")
+        return (
+            "(and (exists (?lamp - object ?r - receptacle ?a - agent ?l - location) "
+            f"(and (objectType ?lamp {parent}) (toggleable ?lamp) (isToggled ?lamp) (receptacleAtLocation ?r ?l) "
+            "(atLocation ?a ?l) (inReceptacle ?lamp ?r))) "
+            f"(exists (?o - object ?a - agent) (and (objectType ?o {target}) (holds ?a ?o))))"
+        )
     if blueprint.task_type == "pick_two_obj_and_place":
-        return (f"(and (exists (?r - receptacle) (exists (?o1 - object) (and (receptacleType ?r {parent}) "
-                f"(objectType ?o1 {target}) (inReceptacle ?o1 ?r) (exists (?o2 - object) (and (not (= ?o1 ?o2)) "
-                f"(objectType ?o2 {target}) (inReceptacle ?o2 ?r)))))))")
+        return (
+            f"(and (exists (?r - receptacle) (exists (?o1 - object) (and (receptacleType ?r {parent}) "
+            f"(objectType ?o1 {target}) (inReceptacle ?o1 ?r) (exists (?o2 - object) (and (not (= ?o1 ?o2)) "
+            f"(objectType ?o2 {target}) (inReceptacle ?o2 ?r)))))))"
+        )
     treatment = TREATMENTS.get(blueprint.task_type)
     state = f"({treatment.able} ?o) ({treatment.becomes} ?o) " if treatment else ""
-    return (f"(and (exists (?r - receptacle) (exists (?o - object) (and {state}(objectType ?o {target}) "
-            f"(receptacleType ?r {parent}) (inReceptacle ?o ?r)))))")
+    return (
+        f"(and (exists (?r - receptacle) (exists (?o - object) (and {state}(objectType ?o {target}) "
+        f"(receptacleType ?r {parent}) (inReceptacle ?o ?r)))))"
+    )
 
 
 def walkthrough(blueprint: Blueprint, name_of: Mapping[str, str], dialect: Dialect) -> tuple[str, ...]:

@@ -212,8 +212,10 @@ def _generated_ids(seeds: range, kinds: Sequence[str], max_receptacles: int | No
 def _type_and_seed(game_id: str) -> tuple[str, int]:
     kind, _, seed = game_id.removeprefix(_PREFIX).partition(":")
     if kind not in TASK_TYPES or not (seed.isascii() and seed.isdigit()):
-        raise ValueError(f"got the game id {game_id!r}; expected generated:TYPE:SEED with TYPE one of "
-                         f"{', '.join(TASK_TYPES)} and SEED a non-negative integer")
+        raise ValueError(
+            f"got the game id {game_id!r}; expected generated:TYPE:SEED with TYPE one of "
+            f"{', '.join(TASK_TYPES)} and SEED a non-negative integer"
+        )
     return kind, int(seed)
 
 

@@ -49,8 +49,10 @@ def sink_types_of(domain: str) -> frozenset[str]:
             predicates = {p[0] for p in part[1:] if isinstance(p, list) and p and isinstance(p[0], str)}
     wrong = sorted(ACTIONS - actions.keys()) + sorted(actions.keys() - ACTIONS - _OPTIONAL_ACTIONS)
     if wrong:
-        raise PddlSyntaxError(f"its domain {name!r} is not ALFRED's (the action {wrong[0]} is "
-                              f"{'missing' if wrong[0] in ACTIONS else 'unknown'})")
+        raise PddlSyntaxError(
+            f"its domain {name!r} is not ALFRED's (the action {wrong[0]} is "
+            f"{'missing' if wrong[0] in ACTIONS else 'unknown'})"
+        )
     missing = sorted((STATIC_ARITY.keys() | DYNAMIC_ARITY.keys()) - predicates)
     if missing:
         raise PddlSyntaxError(f"its domain {name!r} is not ALFRED's (the predicate {missing[0]} is missing)")

@@ -115,8 +115,11 @@ class Engine:
         if held is not None:
             commands.add("examine " + names[held])
             if game.object_type.get(held) in _KNIVES:
-                commands.update(f"slice {names[o]} with {names[held]}" for o in game.able["sliceable"]
-                                if ("objectatlocation", o, self._location) in self._facts)
+                commands.update(
+                    f"slice {names[o]} with {names[held]}"
+                    for o in game.able["sliceable"]
+                    if ("objectatlocation", o, self._location) in self._facts
+                )
         for receptacle in game.receptacles_at.get(self._location, ()):
             commands.update(self._commands_at(receptacle))
         return sorted(commands)
@@ -137,8 +140,11 @@ class Engine:
             kind = game.receptacle_type.get(receptacle)
             if reachable and (kind, game.object_type.get(held)) in game.can_contain:
                 commands.append(game.dialect.put_command(names[held], name))
-            commands += [f"{verb} {names[held]} with {name}" for verb, treatment in _TREATMENTS.items()
-                         if self._treats(treatment, receptacle, held)]
+            commands += [
+                f"{verb} {names[held]} with {name}"
+                for verb, treatment in _TREATMENTS.items()
+                if self._treats(treatment, receptacle, held)
+            ]
         return commands
 
     # What is within reach.
@@ -183,8 +189,11 @@ class Engine:
         here = self.game.receptacles_at.get(self._location)
         if here is None:
             return wording.room_text(())  # the original names the receptacles in the intro only
-        beside = [thing for thing, receptacle in sorted(self._taken_from)
-                  if receptacle in here and ("objectatlocation", thing, self._location) in self._facts]
+        beside = [
+            thing
+            for thing, receptacle in sorted(self._taken_from)
+            if receptacle in here and ("objectatlocation", thing, self._location) in self._facts
+        ]
         return wording.facing_text([names[receptacle] for receptacle in here], (names[thing] for thing in beside))
 
     def _inventory(self, rest: str) -> str | None:
@@ -229,8 +238,14 @@ class Engine:
         game = self.game
         name, _, source = rest.partition(" from ")
         thing, receptacle = game.object_named.get(name), self._receptacle_here(source)
-        if (thing is None or receptacle is None or self._held is not None or thing not in game.able["pickupable"]
-                or thing not in self._contents[receptacle] or not self._reachable(receptacle)):
+        if (
+            thing is None
+            or receptacle is None
+            or self._held is not None
+            or thing not in game.able["pickupable"]
+            or thing not in self._contents[receptacle]
+            or not self._reachable(receptacle)
+        ):
             return None
         self._contents[receptacle].discard(thing)
         self._taken_from.add((thing, receptacle))
@@ -245,8 +260,12 @@ class Engine:
             return None
         name, _, target = rest.partition(game.dialect.put_between)
         thing, receptacle = self._held_object(name), self._receptacle_here(target)
-        if (thing is None or receptacle is None or not self._reachable(receptacle)
-                or (game.receptacle_type.get(receptacle), game.object_type.get(thing)) not in game.can_contain):
+        if (
+            thing is None
+            or receptacle is None
+            or not self._reachable(receptacle)
+            or (game.receptacle_type.get(receptacle), game.object_type.get(thing)) not in game.can_contain
+        ):
             return None
         self._contents[receptacle].add(thing)
         self._taken_from.discard((thing, receptacle))
@@ -284,9 +303,13 @@ class Engine:
         game = self.game
         name, _, tool = rest.partition(" with ")
         thing, knife = game.object_named.get(name), self._held_object(tool)
-        if (thing is None or knife is None or thing not in game.able["sliceable"]
-                or game.object_type.get(knife) not in _KNIVES
-                or ("objectatlocation", thing, self._location) not in self._facts):
+        if (
+            thing is None
+            or knife is None
+            or thing not in game.able["sliceable"]
+            or game.object_type.get(knife) not in _KNIVES
+            or ("objectatlocation", thing, self._location) not in self._facts
+        ):
             return None
         self._set(("issliced", thing))
         return f"You sliced the {name} with the {tool}."
@@ -305,7 +328,10 @@ class Engine:
             inside = wording.listing(game.name_of[inner] for inner in game.inside_object.get(thing, ()))
             return f"This is a normal {rest}. In it, you see {inside}."
         return wording.object_text(
-            rest, clean=("isclean", thing) in facts, hot=("ishot", thing) in facts, cool=("iscool", thing) in facts,
+            rest,
+            clean=("isclean", thing) in facts,
+            hot=("ishot", thing) in facts,
+            cool=("iscool", thing) in facts,
             sliced=("issliced", thing) in facts,
             lit=thing in game.able["toggleable"] and ("istoggled", thing) in facts,
         )
@@ -314,8 +340,10 @@ class Engine:
         names = self.game.name_of
         openable = receptacle in self.game.able["openable"]
         return wording.container_text(
-            names[receptacle], [names[thing] for thing in sorted(self._contents[receptacle])],
-            openable=openable, opened=openable and ("opened", receptacle) in self._facts,
+            names[receptacle],
+            [names[thing] for thing in sorted(self._contents[receptacle])],
+            openable=openable,
+            opened=openable and ("opened", receptacle) in self._facts,
         )
 
 

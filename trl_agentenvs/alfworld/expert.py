@@ -58,7 +58,7 @@ _ANSWERS = {
 }
 _UNLIKELY = 0.001  # weight of a receptacle kind that is not known to hold the object
 _SHOWN_CHARS = 80
-_VARIED = 0.4  # with a random source, weights are scaled by a factor between this and 1
+_VARIED = 0.2  # with a random source, weights are scaled by a factor between this and 1
 
 
 class ExpertError(RuntimeError):
@@ -300,8 +300,9 @@ class Expert:
     def _of_kind(self, kind: str) -> Iterable[_Spot]:
         """Receptacles of a kind, those that are near or known to be open first."""
         spots = [spot for spot in self._spots.values() if spot.kind == kind and not self._gave_up(spot)]
-        return sorted(spots, key=lambda spot: (not self._is_here(spot), spot.closed is not False,
-                                               self._tie_order[spot.name]))
+        return sorted(
+            spots, key=lambda spot: (not self._is_here(spot), spot.closed is not False, self._tie_order[spot.name])
+        )
 
 
 def _kind(name: str) -> str:
@@ -314,8 +315,12 @@ def _task_of(sentence: str) -> _Task:
         found = pattern.match(sentence)
         if found is not None:
             words = found.groupdict()
-            return _Task(words["object"], parent=words["receptacle"], count=2 if words.get("two") else 1,
-                         verb=_VERB_OF_STATE[words["state"]] if words.get("state") else "")
+            return _Task(
+                words["object"],
+                parent=words["receptacle"],
+                count=2 if words.get("two") else 1,
+                verb=_VERB_OF_STATE[words["state"]] if words.get("state") else "",
+            )
     for pattern in _LAMP_TASKS:
         found = pattern.match(sentence)
         if found is not None:

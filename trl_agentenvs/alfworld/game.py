@@ -136,8 +136,9 @@ class Game:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise FileNotFoundError(f"got the game {path}; expected a game.tw-pddl file, but there is none at that path"
-                                    ) from None
+            raise FileNotFoundError(
+                f"got the game {path}; expected a game.tw-pddl file, but there is none at that path"
+            ) from None
         except IsADirectoryError:
             raise GameFileError(f"got the folder {path}; expected the game.tw-pddl file inside it") from None
         except UnicodeDecodeError:
@@ -182,8 +183,12 @@ class Game:
         except PddlSyntaxError as error:
             raise GameFileError(f"{source} is not a playable game: {error}") from None
         return cls.from_problem(
-            problem, task=task, dialect=wording.Dialect.from_grammar(data["grammar"]), walkthrough=tuple(walkthrough),
-            sink_types=sink_types, path=path,
+            problem,
+            task=task,
+            dialect=wording.Dialect.from_grammar(data["grammar"]),
+            walkthrough=tuple(walkthrough),
+            sink_types=sink_types,
+            path=path,
         )
 
     @classmethod
@@ -211,8 +216,14 @@ class Game:
             GameFileError: The start is not that of an ALFRED room, or the goal cannot be decided.
         """
         try:
-            return cls(path=path, task=task, walkthrough=walkthrough, dialect=dialect, sink_types=sink_types,
-                       **_indexed(problem, task))
+            return cls(
+                path=path,
+                task=task,
+                walkthrough=walkthrough,
+                dialect=dialect,
+                sink_types=sink_types,
+                **_indexed(problem, task),
+            )
         except (GoalError, PddlSyntaxError) as error:
             raise GameFileError(f"{path or 'the game'} is not a playable game: {error}") from None
 
@@ -246,8 +257,11 @@ def _indexed(problem: Problem, task: str) -> dict[str, Any]:
         inside.setdefault(outer, []).append(thing)
     name_of = _readable_names(problem, agent)
     here = receptacles_at.get(start)
-    view = (wording.facing_text([name_of[r] for r in here], ()) if here
-            else wording.room_text(name_of[r] for r, _ in of["receptacleatlocation"]))
+    view = (
+        wording.facing_text([name_of[r] for r in here], ())
+        if here
+        else wording.room_text(name_of[r] for r, _ in of["receptacleatlocation"])
+    )
     static = [fact for fact in problem.facts if fact[0] in STATIC_ARITY]
     return {
         "intro": wording.intro_text(view, task),

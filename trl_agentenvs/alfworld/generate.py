@@ -156,8 +156,10 @@ def game_file(task_type: str, seed: int, like: str | Path | None = None) -> dict
     dialect = Dialect.from_grammar(grammar)
     declared = "\n".join(f"{name} - {kind}" for name, kind in declared_names(blueprint))
     facts = "\n".join(f"({' '.join(fact)})" for fact in first_facts(blueprint))
-    problem = (f"(define (problem plan_{task_type}_{seed})\n(:domain alfred)\n(:objects\n{declared}\n)\n"
-               f"(:init\n{facts}\n)\n(:goal {goal_text(blueprint)})\n)\n")
+    problem = (
+        f"(define (problem plan_{task_type}_{seed})\n(:domain alfred)\n(:objects\n{declared}\n)\n"
+        f"(:init\n{facts}\n)\n(:goal {goal_text(blueprint)})\n)\n"
+    )
     return {
         "pddl_domain": domain,
         "grammar": grammar,
@@ -240,6 +242,8 @@ def _own_texts(blueprint: Blueprint) -> tuple[str, str]:
     actions = "\n".join(f"(:action {name})" for name in sorted((ACTIONS | {"help"}) - {"cleanobject"}))
     clean = "(:action CleanObject :precondition (or (receptacleType ?r SinkType) (receptacleType ?r SinkBasinType)))"
     domain = f"(define (domain alfred)\n(:predicates {predicates})\n{actions}\n{clean}\n)\n"
-    grammar = (f'task :: "Your task is to: {blueprint.sentence}."\nput :: "move {{o}} to {{r}}"\n'
-               f'action help {{\n    feedback :: "\n{_DIALECT.help}";\n}}\n')
+    grammar = (
+        f'task :: "Your task is to: {blueprint.sentence}."\nput :: "move {{o}} to {{r}}"\n'
+        f'action help {{\n    feedback :: "\n{_DIALECT.help}";\n}}\n'
+    )
     return domain, grammar

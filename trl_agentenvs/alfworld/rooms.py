@@ -16,9 +16,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["CLEANABLE", "COOLABLE", "HEATABLE", "HOLLOW", "LAMP_OF", "LAMP_STANDS", "OPENABLE", "ROOMS", "SLICEABLE",
-           "Layout", "Receptacle", "found_in", "layout", "new_location", "new_name", "objects_of", "room_of", "scenes",
-           "size_of"]
+__all__ = [
+    "CLEANABLE",
+    "COOLABLE",
+    "HEATABLE",
+    "HOLLOW",
+    "LAMP_OF",
+    "LAMP_STANDS",
+    "OPENABLE",
+    "ROOMS",
+    "SLICEABLE",
+    "Layout",
+    "Receptacle",
+    "found_in",
+    "layout",
+    "new_location",
+    "new_name",
+    "objects_of",
+    "room_of",
+    "scenes",
+    "size_of",
+]
 
 ROOMS = ("kitchen", "livingroom", "bedroom", "bathroom")
 """The kinds of room."""
@@ -262,11 +280,18 @@ def new_location(rng: random.Random, taken: list[str]) -> str:
 def new_name(rng: random.Random, kind: str, used: set[str]) -> str:
     """A PDDL object or receptacle name in the official form (kind and coordinates); added to `used`."""
     head, tail = {"SinkBasin": ("Sink", "_bar_SinkBasin"), "BathtubBasin": ("Bathtub", "_bar_BathtubBasin")}.get(
-        kind, (kind, ""))
+        kind, (kind, "")
+    )
     while True:
         centimetres = [rng.randint(-299, 299) for _ in range(3)]
-        name = head + "".join(f"_bar_{'_plus' if c >= 0 else '_minus'}_{abs(c) // 100:02d}_dot_{abs(c) % 100:02d}"
-                              for c in centimetres) + tail
+        name = (
+            head
+            + "".join(
+                f"_bar_{'_plus' if c >= 0 else '_minus'}_{abs(c) // 100:02d}_dot_{abs(c) % 100:02d}"
+                for c in centimetres
+            )
+            + tail
+        )
         if name not in used:
             used.add(name)
             return name

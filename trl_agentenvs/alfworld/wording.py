@@ -11,8 +11,17 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["NOTHING_HAPPENS", "Dialect", "container_text", "facing_text", "intro_text", "join_names", "listing",
-           "object_text", "room_text"]
+__all__ = [
+    "NOTHING_HAPPENS",
+    "Dialect",
+    "container_text",
+    "facing_text",
+    "intro_text",
+    "join_names",
+    "listing",
+    "object_text",
+    "room_text",
+]
 
 NOTHING_HAPPENS = "Nothing happens."
 """The answer to every command that is not possible now."""

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from trl_agentenvs.alfworld import data
+from trl_agentenvs.alfworld.engine import Engine
+from trl_agentenvs.alfworld.expert import Expert, ExpertError
+from trl_agentenvs.alfworld.game import Game
+from trl_agentenvs.alfworld.generate import TASK_TYPES, game_file
+from trl_agentenvs.alfworld.wording import NOTHING_HAPPENS
+
+MAX_STEPS = 50
+INTRO = ("You are in the middle of a room. Looking quickly around you, you see a desk 1, a drawer 2, a drawer 1, and a "
+         "fridge 1.\n\nYour task is to: put some mug on desk.")  # fmt: skip
+
+
+def _play(
+    game: Game, rng: random.Random | None = None, max_steps: int = MAX_STEPS
+) -> tuple[bool, list[str], list[str]]:
+    """Whether the expert wins, its commands and the answers."""
+    engine = Engine(game)
+    observation = engine.reset()
+    expert = Expert(observation, rng)
+    commands: list[str] = []
+    answers: list[str] = []
+    while len(commands) < max_steps and not engine.won:
+        commands.append(expert.act(observation))
+        observation = engine.step(commands[-1])
+        answers.append(observation)
+    return engine.won, commands, answers
+
+
+@pytest.mark.parametrize("task_type", TASK_TYPES)
+def test_nearly_every_bundled_game_is_won_within_the_limit(task_type: str) -> None:
+    games = [game for split in data.SPLITS for game in data.game_ids(split, task_types=[task_type])]
+    won = [_play(data.load(game))[0] for game in games]
+    assert sum(won) / len(won) >= 0.98  # what is missing are searches in rooms of 40 receptacles
+
+
+def test_every_game_in_a_small_room_is_won_in_few_steps() -> None:
+    for game in data.game_ids("train", max_receptacles=8) + data.game_ids("valid_unseen", max_receptacles=8):
+        won, commands, _ = _play(data.load(game))
+        assert won, game
+        assert len(commands) <= 25, game
+
+
+def test_the_real_official_games_are_won(official_games: Path) -> None:
+    paths = sorted(official_games.glob("json_2.1.1/*/*/*/game.tw-pddl"))
+    assert [path for path in paths if not _play(Game.from_file(path))[0]] == []
+
+
+@pytest.mark.parametrize("task_type", TASK_TYPES)
+def test_the_old_wording_is_played_too(task_type: str) -> None:
+    written = game_file(task_type, 6)
+    written["grammar"] = (
+        written["grammar"].replace("move {o} to {r}", "put {o} in/on {r}")
+        + '"You put the {o.name} in/on the {r.name}." "You arrive at {lend.name}."'
+    )
+    won, commands, _ = _play(Game.from_dict(written))
+    assert won
+    assert any(" in/on " in command for command in commands) == (task_type != "look_at_obj_in_light")
+
+
+def test_without_a_random_source_the_play_is_always_the_same() -> None:
+    game = data.load("generated:pick_two_obj_and_place:8")
+    assert _play(game)[1] == _play(game)[1]
+
+
+def test_a_random_source_varies_the_play_reproducibly_and_still_wins() -> None:
+    game = data.load("generated:pick_cool_then_place_in_recep:3")
+    plays = [_play(game, random.Random(f"{seed}")) for seed in range(20)]
+    assert all(won for won, _, _ in plays)
+    assert len({tuple(commands) for _, commands, _ in plays}) > 1
+    assert _play(game, random.Random("3"))[1] == plays[3][1]
+
+
+def test_a_refused_command_is_not_tried_again_in_the_same_place() -> None:
+    for game in data.game_ids("valid_unseen"):
+        _, commands, answers = _play(data.load(game))
+        refused = [command for command, answer in zip(commands, answers, strict=True) if answer == NOTHING_HAPPENS]
+        assert len(refused) == len(set(refused)), game
+
+
+def _without_target(task_type: str, seed: int) -> Game:
+    """A game whose target objects lie nowhere."""
+    written = game_file(task_type, seed)
+    target = re.search(r"\(objectType \?o1? (\w+)Type\)", written["pddl_problem"])
+    assert target is not None
+    written["pddl_problem"] = re.sub(rf"\(inReceptacle {target[1]}_bar_\S+ \S+\)", "", written["pddl_problem"])
+    return Game.from_dict(written)
+
+
+@pytest.mark.parametrize("task_type", TASK_TYPES)
+@pytest.mark.parametrize("seed", range(0, 40, 8))
+def test_what_is_nowhere_is_searched_everywhere_once_and_then_given_up(task_type: str, seed: int) -> None:
+    game = _without_target(task_type, seed)
+    engine, seen = Engine(game), set[str]()
+    observation = engine.reset()
+    expert = Expert(observation)
+    commands: list[str] = []
+
+    def search() -> None:
+        nonlocal observation
+        while len(commands) < 500:
+            commands.append(expert.act(observation))
+            observation = engine.step(commands[-1])
+            seen.update(re.findall(r"(?:On the|The) (\w+ \d+)(?: is open. In it)?, you see", observation))
+
+    with pytest.raises(ExpertError, match=rf"found no \w+ in {len(game.location_of)} receptacles"):
+        search()
+    assert seen == set(game.receptacle_named)  # those that share a place with others among them
+    assert len(commands) == len(set(commands))
+
+
+def test_the_banner_of_the_game_is_not_needed() -> None:
+    assert Expert(INTRO).act(INTRO) == Expert("-= Welcome =-\n\n" + INTRO).act(INTRO) != ""
+
+
+def test_a_list_of_admissible_commands_after_the_texts_does_not_disturb() -> None:
+    game = data.load("generated:pick_clean_then_place_in_recep:3")
+    engine = Engine(game)
+    observation = engine.reset() + "\n\nAdmissible commands: " + ", ".join(engine.admissible())
+    expert, steps = Expert(observation), 0
+    while not engine.won:
+        observation = engine.step(expert.act(observation))
+        observation += "\n\nAdmissible commands: " + ", ".join(engine.admissible())
+        steps += 1
+        assert steps <= MAX_STEPS
+
+
+@pytest.mark.parametrize("intro", ["", "Hello.", "You are in a room.\n\nYour task is to: put a mug in desk.",
+                                   "Looking quickly around you, you see a desk 1."])  # fmt: skip
+def test_an_intro_without_room_or_task_is_refused(intro: str) -> None:
+    with pytest.raises(ExpertError, match="cannot read the intro"):
+        Expert(intro)
+
+
+@pytest.mark.parametrize("task", ["win", "put", "put some mug", "slice an apple", "put three mug in desk", ""])
+def test_a_task_that_is_none_of_the_six_is_refused(task: str) -> None:
+    with pytest.raises(ExpertError, match="cannot read the"):
+        Expert(INTRO.replace("put some mug on desk", task))
+
+
+def test_an_answer_that_fits_no_command_is_refused() -> None:
+    expert = Expert(INTRO)
+    expert.act(INTRO)
+    with pytest.raises(ExpertError, match=r"cannot read the answer to 'go to .*The episode is over"):
+        expert.act("The episode is over: turn_budget.")
+
+
+def _answer(*answers: str, task: str = "put some mug on desk") -> list[str]:
+    """The expert's commands when the game answers so."""
+    intro = INTRO.replace("put some mug on desk", task)
+    expert = Expert(intro)
+    return [expert.act(answer) for answer in (intro, *answers)]
+
+
+def test_a_game_that_refuses_everything_ends_in_an_error() -> None:
+    with pytest.raises(ExpertError):
+        _answer(*[NOTHING_HAPPENS] * 200)
+
+
+def test_a_refused_take_is_not_repeated() -> None:
+    commands = _answer("You arrive at desk 1. On the desk 1, you see a mug 2, and a mug 1.", NOTHING_HAPPENS,
+                       task="put a clean mug in desk")  # fmt: skip
+    assert commands[1] == "take mug 2 from desk 1"
+    assert commands[2] == "take mug 1 from desk 1"
+
+
+def test_a_missing_tool_is_named() -> None:
+    with pytest.raises(ExpertError, match="no microwave that will heat mug 2"):
+        _answer("You arrive at desk 1. On the desk 1, you see a mug 2.", "You pick up the mug 2 from the desk 1.",
+                task="heat some mug and put it in fridge")  # fmt: skip
+
+
+def test_a_missing_destination_is_named() -> None:
+    with pytest.raises(ExpertError, match="no safe that takes mug 2"):
+        _answer("You arrive at desk 1. On the desk 1, you see a mug 2.", "You pick up the mug 2 from the desk 1.",
+                task="put a mug in safe")  # fmt: skip
+
+
+def test_the_second_object_goes_where_the_first_one_is() -> None:
+    for game in data.game_ids("train", task_types=["pick_two_obj_and_place"])[:40]:
+        won, commands, answers = _play(data.load(game))
+        put = [command.rpartition(" to ")[2] for command, answer in zip(commands, answers, strict=True)
+               if command.startswith("move ") and answer != NOTHING_HAPPENS]  # fmt: skip
+        assert not won or len(set(put)) == 1, game
