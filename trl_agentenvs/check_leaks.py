@@ -1,0 +1,209 @@
+"""Rules about what an environment leaves behind: open files, threads, temporary files, processes, changed global state.
+
+Trainers never close environments and reset them thousands of times, so what one episode leaves adds up. Open files and
+child processes are counted where the system shows them under /proc or /dev/fd; elsewhere they are not checked.
+Temporary files are counted in a private folder that stands in for the system's while the check runs.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import logging
+import os
+import random
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .check_subject import Finding, Subject, show
+
+__all__ = ["Surroundings", "check_leaks", "only_new_garbage", "private_temp_folder"]
+
+RESETS = 100
+WARM_UP_RESETS = 10
+LEAK_WALL_S = 20.0
+TOLERATED_GROWTH = 3
+SETTLE_S = 0.3
+CALLS_PER_EPISODE = 4
+
+_ADVICE = {
+    "open files": "close it before the next reset, for example with self._resources.enter_context(open(...))",
+    "threads": "stop it before the next reset, for example with self._resources.callback(...)",
+    "temporary files": (
+        "delete them before the next reset, for example with"
+        " self._resources.enter_context(tempfile.TemporaryDirectory())"
+    ),
+    "child processes": "end and wait for them before the next reset, for example with self._resources.callback(...)",
+}
+
+
+def check_leaks(subject: Subject, temp_folder: Path) -> Iterator[Finding]:
+    """Reset one instance many times, in the middle and at the end of episodes, and count what it holds."""
+    env = subject.make()
+    deadline = time.monotonic() + LEAK_WALL_S
+    before: dict[str, int] = {}
+    resets = 0
+    for resets in range(1, RESETS + 1):
+        row = subject.rows[resets % len(subject.rows)]
+        subject.play(env, row, subject.players[-1], max_steps=None if resets % 2 else CALLS_PER_EPISODE)
+        if resets == WARM_UP_RESETS:
+            before = _held(temp_folder)
+        if time.monotonic() > deadline:
+            break
+    if not before:
+        return
+    after = _held(temp_folder)
+    if any(after[kind] > before[kind] for kind in before):
+        time.sleep(SETTLE_S)  # what is on its way out may take a moment
+        after = _held(temp_folder)
+    for kind, count in before.items():
+        if after[kind] - count > TOLERATED_GROWTH:
+            yield Finding(
+                "leaks",
+                f"{kind} grew from {count} to {after[kind]} over {resets - WARM_UP_RESETS} resets of one instance; a"
+                f" training run makes thousands. What an episode opens: {_ADVICE[kind]}.",
+            )
+
+
+@contextlib.contextmanager
+def only_new_garbage() -> Iterator[None]:
+    """Spare the garbage collector what was there before, so that collecting what an environment left is quick."""
+    frozen = gc.get_freeze_count()
+    if not frozen:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if not frozen:
+            gc.unfreeze()
+
+
+def _held(temp_folder: Path) -> dict[str, int]:
+    gc.collect()
+    counts = {
+        "threads": threading.active_count(),
+        "temporary files": sum(len(folders) + len(files) for _, folders, files in os.walk(temp_folder)),
+    }
+    for descriptors in ("/proc/self/fd", "/dev/fd"):
+        with contextlib.suppress(OSError):
+            counts["open files"] = len(os.listdir(descriptors))
+            break
+    if (children := _child_processes()) is not None:
+        counts["child processes"] = children
+    return counts
+
+
+def _child_processes() -> int | None:
+    """Children of this process, ended but not awaited ones included; None where /proc does not tell."""
+    parent, count = os.getpid(), None
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # a process that ends while it is read
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            count = (count or 0) + (int(fields[1]) == parent)
+    return count
+
+
+@contextlib.contextmanager
+def private_temp_folder() -> Iterator[Path]:
+    """Let temporary files go to a folder of their own, for this process and its children.
+
+    What is left in it stays until the process ends, since a module may have cached a path there.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="check_env-"))
+    cached, variable = tempfile.tempdir, os.environ.get("TMPDIR")
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    try:
+        yield folder
+    finally:
+        tempfile.tempdir = cached
+        if variable is None:
+            os.environ.pop("TMPDIR", None)
+        else:
+            os.environ["TMPDIR"] = variable
+        gc.collect()
+        try:
+            folder.rmdir()
+        except OSError:
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _signal_handlers() -> dict[str, Any]:
+    return {name.name: signal.getsignal(name) for name in sorted(signal.valid_signals()) if hasattr(name, "name")}
+
+
+def _random_states() -> dict[str, Any]:
+    """State of each global generator that is loaded."""
+    states: dict[str, Any] = {"random": random.getstate()}
+    if numpy := sys.modules.get("numpy.random"):
+        states["numpy.random"] = repr(numpy.get_state())
+    if torch := sys.modules.get("torch.random"):
+        states["torch.random"] = torch.get_rng_state().tolist()
+    return states
+
+
+_STATE: Mapping[str, tuple[Callable[[], Any], str]] = {
+    "the working folder": (os.getcwd, "use absolute paths, or cwd= of subprocess"),
+    "os.environ": (lambda: dict(os.environ), "pass env= to subprocesses"),
+    "signal handlers": (_signal_handlers, "bound time with timeouts of subprocess or queue instead"),
+    "the global random generator": (_random_states, "use random.Random(f'{seed}') made from the row"),
+    "sys.argv": (lambda: list(sys.argv), "pass arguments to functions"),
+    "sys.path": (lambda: list(sys.path), "import what it needs when its module is imported"),
+    "sys.stdout or sys.stderr": (lambda: [id(sys.stdout), id(sys.stderr)], "capture output of subprocesses only"),
+    "handlers of the root logger": (lambda: [*logging.root.handlers], "log to a logger of its own"),
+    "the recursion limit": (sys.getrecursionlimit, "recurse less"),
+    "the default socket timeout": (socket.getdefaulttimeout, "set timeouts on its own sockets"),
+}
+
+
+class Surroundings:
+    """What of the process an environment may not change, as it was when this was made."""
+
+    def __init__(self) -> None:
+        self._before = {name: read() for name, (read, _) in _STATE.items()}
+        self._random_state = random.getstate()
+
+    def check(self) -> Iterator[Finding]:
+        """Find what changed since."""
+        for name, (read, advice) in _STATE.items():
+            before, now = self._before[name], read()
+            if name == "the global random generator":
+                now = {generator: now[generator] for generator in before}  # others were loaded since
+            if before != now:
+                yield Finding(
+                    "global-state",
+                    f"{name} changed while the environment ran{_detail(before, now)}. The whole process shares it: the"
+                    f" trainer, its data order, other environments and threads. Leave it alone: {advice}.",
+                )
+
+    def restore(self) -> None:
+        """Put back what can be put back: working folder, environment variables, arguments, paths, random state."""
+        with contextlib.suppress(OSError):  # the folder may be gone
+            os.chdir(self._before["the working folder"])
+        if dict(os.environ) != self._before["os.environ"]:
+            os.environ.clear()
+            os.environ.update(self._before["os.environ"])
+        sys.argv[:] = self._before["sys.argv"]
+        sys.path[:] = self._before["sys.path"]
+        random.setstate(self._random_state)
+        if threading.current_thread() is threading.main_thread():
+            for name, handler in self._before["signal handlers"].items():
+                if handler is not None and signal.getsignal(signal.Signals[name]) is not handler:
+                    signal.signal(signal.Signals[name], handler)
+
+
+def _detail(before: Any, now: Any) -> str:
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        return f" ({', '.join(names)})"
+    if isinstance(before, str | int | float):
+        return f" (from {show(before)} to {show(now)})"
+    return ""
