@@ -165,7 +165,8 @@ HOSTILE = [
     "examine ", "use", "slice with", "heat with", "Look", "LOOK", "look.", "look\nlook", "look\x00", "look look",
     "inventory 1", "help me", "go  to desk 1", "go to  desk 1", "go to\tdesk 1", "go to\ndesk 1", "go to desk 1.",
     "go to desk\u00a01", "go to desk \u0661", "göto desk 1", "去 desk 1", "🙂" * 1000, "\ud800", "{r.name}",
-    "#look.feedback#", "%s %s", "take {0} from {0}", "__class__", "reset", "admissible", "step look", "go to agent1 ", "examine agent1",
+    "#look.feedback#", "%s %s", "take {0} from {0}", "__class__", "reset", "admissible", "step look",
+    "go to agent1 ", "examine agent1",
     "\x1b[2J", "take a from b from c", "move a to b to c", "x" * 1_000_000, "go to " + "a" * 1_000_000,
     "take " + "a " * 500_000, "take " + "from " * 200_000, " from " * 160_000,
 ]  # fmt: skip

@@ -10,31 +10,15 @@ slicing. Where it can do no more it raises `ExpertError`, with what it could not
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trl_agentenvs.alfworld import rooms
+from trl_agentenvs.alfworld.reading import kind_of, read_closed, read_contents, read_intro, read_task
 from trl_agentenvs.alfworld.wording import NOTHING_HAPPENS
 
 __all__ = ["Expert", "ExpertError"]
 
-_INTRO = re.compile(r"Looking quickly around you, you see (.*?)\.\s*Your task is to: (.*?)\.?\s*(?:\n|$)", re.DOTALL)
-_NAME = re.compile(r"\ba ([a-z]+ \d+)")
-_SEEN = re.compile(r"(?:On the|The) ([a-z]+ \d+)(?: is open\. In it)?, you see (.*?)\.")
-_CLOSED = re.compile(r"The ([a-z]+ \d+) is closed\.")
-_PLACE_TASKS = (
-    re.compile(r"(?P<state>clean|heat|cool) some (?P<object>\w+) and put it (?:in|on) (?P<receptacle>\w+)$"),
-    re.compile(r"put an? (?P<state>clean|hot|cool) (?P<object>\w+) (?:in|on) (?P<receptacle>\w+)$"),
-    re.compile(r"find (?P<two>two) (?P<object>\w+) and put them (?:in|on) (?P<receptacle>\w+)$"),
-    re.compile(r"put (?P<two>two) (?P<object>\w+) (?:in|on) (?P<receptacle>\w+)$"),
-    re.compile(r"put (?:an?|some) (?P<object>\w+) (?:in|on) (?P<receptacle>\w+)$"),
-)
-_LAMP_TASKS = (
-    re.compile(r"look at (?P<object>\w+) under the (?P<lamp>\w+)$"),
-    re.compile(r"examine the (?P<object>\w+) with the (?P<lamp>\w+)$"),
-)
-_VERB_OF_STATE = {"clean": "clean", "heat": "heat", "hot": "heat", "cool": "cool"}
 _TOOL_OF_VERB = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 
 _FOUND_IN: Mapping[str, Mapping[str, float]] = {
@@ -63,17 +47,6 @@ _VARIED = 0.2  # with a random source, weights are scaled by a factor between th
 
 class ExpertError(RuntimeError):
     """The expert can do no more; the message says what it could not do."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What the task sentence asks for."""
-
-    target: str
-    parent: str = ""
-    lamp: str = ""
-    verb: str = ""
-    count: int = 1
 
 
 @dataclass(slots=True)
@@ -107,13 +80,16 @@ class Expert:
     """
 
     def __init__(self, intro: str, rng: random.Random | None = None) -> None:
-        found = _INTRO.search(intro)
-        if found is None:
+        read = read_intro(intro)
+        if read is None:
             raise ExpertError("cannot read the intro: expected the receptacles of a room and 'Your task is to: ...'")
-        self._task = _task_of(found.group(2))
+        names, sentence = read
+        task = read_task(sentence)
+        if task is None:
+            raise ExpertError(f"cannot read the task {sentence[:_SHOWN_CHARS]!r}")
+        self._task = task
         self._rng = rng
-        names = _NAME.findall(found.group(1))
-        self._spots = {name: _Spot(name, _kind(name), beside={name}) for name in names}
+        self._spots = {name: _Spot(name, kind_of(name), beside={name}) for name in names}
         if rng is not None:
             rng.shuffle(names)
         self._factor = {name: rng.uniform(_VARIED, 1.0) if rng is not None else 1.0 for name in names}
@@ -166,11 +142,11 @@ class Expert:
             spot.objects = [*(spot.objects or ()), thing]
         elif verb in _TOOL_OF_VERB:
             self._treated.add(rest.partition(" with ")[0])
-        for name, inside in _SEEN.findall(observation):
+        for name, objects in read_contents(observation).items():
             if name in self._spots:
-                self._spots[name].objects = _NAME.findall(inside)
+                self._spots[name].objects = objects
                 self._spots[name].closed = False
-        for name in _CLOSED.findall(observation):
+        for name in read_closed(observation):
             if name in self._spots:
                 self._spots[name].closed = True
 
@@ -228,7 +204,7 @@ class Expert:
 
     def _treat(self, thing: str) -> str:
         verb = self._task.verb
-        for spot in self._of_kind(_TOOL_OF_VERB[verb]):
+        for spot in self._ofkind_of(_TOOL_OF_VERB[verb]):
             command = f"{verb} {thing} with {spot.name}"
             if command not in self._refused:
                 return self._go(spot) or command
@@ -236,7 +212,7 @@ class Expert:
 
     def _place(self, thing: str) -> str:
         home = self._home()
-        for spot in [home] if home is not None else self._of_kind(self._task.parent):
+        for spot in [home] if home is not None else self._ofkind_of(self._task.parent):
             command = f"put {thing} in/on {spot.name}" if self._old_wording else f"move {thing} to {spot.name}"
             if command not in self._refused:
                 return self._reach(spot) or command
@@ -246,8 +222,8 @@ class Expert:
         """The receptacle that must take the second object, once it holds the first."""
         if self._task.count < 2:
             return None
-        for spot in self._of_kind(self._task.parent):
-            if any(_kind(thing) == self._task.target for thing in spot.objects or ()):
+        for spot in self._ofkind_of(self._task.parent):
+            if any(kind_of(thing) == self._task.target for thing in spot.objects or ()):
                 return spot
         return None
 
@@ -294,35 +270,12 @@ class Expert:
         """Where objects of a kind were seen and still are, those within reach first."""
         for spot in sorted(self._spots.values(), key=lambda spot: not self._is_here(spot)):
             for thing in spot.objects or ():
-                if _kind(thing) == kind and thing != self._held:
+                if kind_of(thing) == kind and thing != self._held:
                     yield spot, thing
 
-    def _of_kind(self, kind: str) -> Iterable[_Spot]:
+    def _ofkind_of(self, kind: str) -> Iterable[_Spot]:
         """Receptacles of a kind, those that are near or known to be open first."""
         spots = [spot for spot in self._spots.values() if spot.kind == kind and not self._gave_up(spot)]
         return sorted(
             spots, key=lambda spot: (not self._is_here(spot), spot.closed is not False, self._tie_order[spot.name])
         )
-
-
-def _kind(name: str) -> str:
-    return name.partition(" ")[0]
-
-
-def _task_of(sentence: str) -> _Task:
-    sentence = sentence.strip()
-    for pattern in _PLACE_TASKS:
-        found = pattern.match(sentence)
-        if found is not None:
-            words = found.groupdict()
-            return _Task(
-                words["object"],
-                parent=words["receptacle"],
-                count=2 if words.get("two") else 1,
-                verb=_VERB_OF_STATE[words["state"]] if words.get("state") else "",
-            )
-    for pattern in _LAMP_TASKS:
-        found = pattern.match(sentence)
-        if found is not None:
-            return _Task(found["object"], lamp=found["lamp"])
-    raise ExpertError(f"cannot read the task {sentence!r}")
