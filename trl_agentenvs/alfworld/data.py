@@ -38,7 +38,7 @@ SOURCES = ("auto", "official", "generated")
 """Where games come from; "auto" is official if ALFWORLD_DATA is set, else generated."""
 
 CACHED_GAMES = 256
-"""How many parsed games a process keeps, the least recently used first to go (about 0.2 MB each)."""
+"""How many parsed games a process keeps, the least recently used first to go (about 0.1 MB each)."""
 
 _DATA_VARIABLE = "ALFWORLD_DATA"
 _DATA_FOLDER = "json_2.1.1"

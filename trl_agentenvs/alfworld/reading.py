@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 __all__ = ["Task", "kind_of", "read_closed", "read_contents", "read_intro", "read_task"]
 
-_INTRO = re.compile(r"Looking quickly around you, you see (.*?)\.\s*Your task is to: (.*?)\.?\s*(?:\n|$)", re.DOTALL)
+_ROOM = "Looking quickly around you, you see "
+_ASKED = "Your task is to: "
 _NAME = re.compile(r"\ba ([a-z]+ \d+)")
 _CONTENTS = re.compile(r"(?:On the|The) ([a-z]+ \d+)(?: is open\. In it)?, you see (.*?)\.")
 _CLOSED = re.compile(r"The ([a-z]+ \d+) is closed\.")
@@ -49,8 +50,11 @@ class Task:
 
 def read_intro(text: str) -> tuple[list[str], str] | None:
     """The names of the receptacles and the task sentence of an intro; None if it shows none."""
-    found = _INTRO.search(text)
-    return None if found is None else (_NAME.findall(found.group(1)), found.group(2).strip())
+    _, room, rest = text.partition(_ROOM)
+    seen, asked, sentence = rest.partition(_ASKED)
+    if not room or not asked:
+        return None
+    return _NAME.findall(seen), sentence.partition("\n")[0].strip().removesuffix(".")
 
 
 def read_task(sentence: str) -> Task | None:
