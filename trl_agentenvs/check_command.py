@@ -17,6 +17,8 @@ from typing import Any
 
 from .arguments import ArgumentParser, positive_int
 from .check import RULES, check_env
+from .env import ToolEnv
+from .terminal import printable
 
 __all__ = ["environment_rows", "load_factory", "main", "read_rows"]
 
@@ -52,10 +54,10 @@ def main(argv: Sequence[str], program: str) -> int:
     rows = read_rows(args.rows) if args.rows else environment_rows(factory, args.split, args.n, args.seed)
     findings = check_env(factory, rows)
     for finding in findings:
-        print(textwrap.fill(f"{finding.rule}: {finding.message}", WIDTH_CHARS, subsequent_indent="    "))
-    took = f"{len(RULES)} rules, {len(rows)} rows, {time.monotonic() - started:.1f} s"
+        print(textwrap.fill(printable(f"{finding.rule}: {finding.message}"), WIDTH_CHARS, subsequent_indent="    "))
+    took = f"rules: {len(RULES)}, rows: {len(rows)}, {time.monotonic() - started:.1f} s"
     if findings:
-        print(f"\n{args.environment}: {len(findings)} finding{'s' if len(findings) > 1 else ''} ({took})")
+        print(f"\n{args.environment} has findings: {len(findings)} ({took})")
         return 1
     print(f"{args.environment} keeps the contract ({took})")
     return 0
@@ -78,7 +80,8 @@ def load_factory(name: str) -> Callable[[], Any]:
     for part in attribute.split("."):
         factory = getattr(factory, part, None)
     if not callable(factory):
-        found = [other for other, value in vars(module).items() if inspect.isclass(value) and hasattr(value, "reset")]
+        classes = {other: value for other, value in vars(module).items() if inspect.isclass(value)}
+        found = [other for other, value in classes.items() if hasattr(value, "reset") and value is not ToolEnv]
         has = f"; it has {', '.join(found)}" if found else ""
         raise ValueError(f"{place} has no class or factory {attribute!r}{has}")
     return factory  # type: ignore[no-any-return]
@@ -142,7 +145,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         ValueError: A line is no JSON object, or there are none.
     """
     rows: list[dict[str, Any]] = []
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue

@@ -226,7 +226,7 @@ async def _settle(coroutine: Coroutine[Any, Any, Any]) -> Answer:
 
 
 def _words(value: object) -> str:
-    text = f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else repr(value)
+    text = f"{type(value).__name__}: {value}".rstrip(".") if isinstance(value, BaseException) else repr(value)
     return _ADDRESS.sub("", text)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from . import __version__
 from .arguments import ArgumentParser
+from .terminal import printable
 
 __all__ = ["COMMANDS", "main"]
 
@@ -93,9 +94,10 @@ def _dispatch(program: str, commands: dict[str, Command], argv: Sequence[str]) -
 
 
 def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return printable(text)
 
 
 if __name__ == "__main__":
