@@ -244,7 +244,6 @@ OF_CLASS = {
     NoTools: "tools",
     Undocumented: "tool-schema",
     Untyped: "tool-schema",
-    NoJsonType: "tool-schema",
     CatchesAll: "tool-schema",
     TwoNames: "tool-schema",
     PublicClose: "public-helper",
@@ -627,6 +626,7 @@ class DependsOnOptions(Good):
 
 
 def test_rows_that_arrow_changes_are_found():
+    pytest.importorskip("datasets")
     rows = [{"number": 3, "options": {"a": 1}}, {"number": 8, "options": {"b": 2}}]
     (finding,) = check_env(DependsOnOptions, rows)
     assert finding.rule == "dataset-rows"
@@ -634,6 +634,7 @@ def test_rows_that_arrow_changes_are_found():
 
 
 def test_rows_that_arrow_cannot_hold_are_found():
+    pytest.importorskip("datasets")
     assert rules(Plain, [{"number": 3}, {"number": "x"}]) == ["dataset-rows"]
 
 
@@ -679,6 +680,11 @@ def test_policy_that_never_stops_is_stopped():
 
 
 # Messages and manners
+
+
+def test_type_without_a_json_schema_is_found():
+    pytest.importorskip("transformers")
+    assert rules(NoJsonType) == ["tool-schema"]
 
 
 def test_every_rule_but_those_tested_apart_has_an_environment_that_breaks_it():
