@@ -638,9 +638,18 @@ def test_rows_that_arrow_cannot_hold_are_found():
     assert rules(Plain, [{"number": 3}, {"number": "x"}]) == ["dataset-rows"]
 
 
+def test_row_without_columns_is_a_row():
+    assert rules(functools.partial(NoColumns), [{}]) == []
+
+
 def test_rows_may_be_a_dataset():
     datasets = pytest.importorskip("datasets")
     assert check_env(Good, datasets.Dataset.from_list([{"prompt": [{"role": "user", "content": ""}], **ROWS[0]}])) == []
+
+
+class NoColumns(Good):
+    def reset(self) -> str:
+        return super().reset(number=3)
 
 
 # The policy
