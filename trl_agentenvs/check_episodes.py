@@ -36,7 +36,7 @@ def check_starts(subject: Subject) -> Iterator[Finding]:
         if not (started.value is None or type(started.value) is str):
             yield Finding(
                 "reset",
-                f"reset returned {show(started)}, a {type(started.value).__name__}; the trainer appends it to the"
+                f"reset returned {show(started)} ({type(started.value).__name__}); the trainer appends it to the"
                 " prompt's text and fails. Return str.",
             )
             return

@@ -46,7 +46,7 @@ def _judge(answer: Answer, probe: Probe) -> tuple[str, str]:
     if answer.error is not None:
         return ("tolerant-arguments" if probe.shape else "tool-raises"), str(answer)
     if type(answer.value) is not str:
-        return "str-results", f"returned {show(answer)}, a {type(answer.value).__name__}"
+        return "str-results", f"returned {show(answer)} ({type(answer.value).__name__})"
     harmless = neutralise(answer.value)
     if harmless != answer.value:
         at = next(i for i, (one, other) in enumerate(zip(answer.value, harmless, strict=False)) if one != other)
