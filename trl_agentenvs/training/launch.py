@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .arguments import ModelArguments
     from .modelfiles import ModelFiles
 
-__all__ = ["LANGUAGE_MODEL_ONLY", "build_trainer", "lora_config", "run", "trace_path"]
+__all__ = ["LANGUAGE_MODEL_ONLY", "build_trainer", "lora_config", "run", "set_aside", "trace_path"]
 
 TRACE_FILE, NUMBERS_FILE = "rollouts.jsonl", "closing.json"
 SECONDS_A_MINUTE = 60.0
@@ -85,7 +85,7 @@ def build_trainer(checked: Preflight) -> GRPOTrainer:
     path = trace_path(values["output_dir"])
     with state.main_process_first():
         if state.is_main_process and path.exists() and not training.resume_from_checkpoint:
-            say(f"an earlier trace was kept as {_set_aside(path)}")
+            say(f"an earlier trace was kept as {set_aside(path)}")
     training.model_init_kwargs = model_init_kwargs(values)
     log = EpisodeLog()
     quantization = get_quantization_config(model_arguments)
@@ -190,7 +190,7 @@ def _was_played(path: Path, phase: str) -> bool:
     return path.exists() and any(rollout.phase == phase for rollout in read_trace(path).rollouts)
 
 
-def _set_aside(path: Path) -> Path:
+def set_aside(path: Path) -> Path:
     """Rename a trace to the first free `rollouts.N.jsonl`."""
     number = 1
     while (aside := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():

@@ -16,7 +16,9 @@ from typing import Any
 
 __all__ = ["ModelFiles", "is_path", "model_init_kwargs", "open_model_files"]
 
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+# Without any of them transformers makes up an empty tokenizer of the model's kind instead of complaining.
+TOKENIZERS = ("tokenizer*", "vocab*", "*.tiktoken", "spiece.model")
 SHOWN_ERROR_CHARS = 300
 
 
@@ -129,6 +131,8 @@ def _folder_fault(folder: Path, name: str) -> str | None:
         return f"got the model {name!r}, which is no model: it holds no config.json"
     if not any(any(folder.glob(pattern)) for pattern in WEIGHTS):
         return f"got the model {name!r}, which holds a config.json but no weights (*.safetensors)"
+    if not any(any(folder.glob(pattern)) for pattern in TOKENIZERS):
+        return f"got the model {name!r}, which holds no tokenizer; save the one it was trained with beside it"
     return None
 
 

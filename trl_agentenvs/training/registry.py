@@ -24,7 +24,7 @@ def find_env(name: str) -> type[ToolEnv]:
         name: One of `ENVIRONMENTS`, or `module:Class`; the module is looked for in the current folder, too.
 
     Raises:
-        ValueError: There is no such name, module or class, or the class is no `ToolEnv`.
+        ValueError: There is no such name, module or class, or the class is no `ToolEnv` or breaks its contract.
     """
     target = ENVIRONMENTS.get(name, name)
     module_name, _, class_name = target.partition(":")
@@ -39,7 +39,7 @@ def find_env(name: str) -> type[ToolEnv]:
         sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except (ImportError, TypeError) as error:
         raise ValueError(
             f"cannot import the environment {name!r}: {error}; run from the folder that holds it, or install it"
         ) from error
