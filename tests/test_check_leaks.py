@@ -1,0 +1,158 @@
+"""Rules of `check_env` about what is left behind: for each an environment that breaks this rule and no other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import Any
+
+import pytest
+
+from trl_agentenvs import StopReason, ToolEnv, check, check_env
+from trl_agentenvs import check_leaks as leaks
+
+ROWS = [{"number": 3}, {"number": 8}]
+
+
+KEPT: list[Any] = []
+STOP = threading.Event()
+PIPE_END, PIPE_START = os.pipe()
+
+
+class Good(ToolEnv):
+    """Guess a number; the environments below break one rule each."""
+
+    max_turns = 20
+
+    def reset(self, number: int) -> str:
+        self._number, self._guesses = number, 0
+        return f"Hidden: a number below {number + 10}."
+
+    def guess(self, number: int) -> str:
+        """Guess the number.
+
+        Args:
+            number: The guess.
+        """
+        self._guesses += 1
+        if number == self._number:
+            self._end(StopReason.SOLVED)
+        return f"guess {self._guesses}: {'right' if number == self._number else 'wrong'}"
+
+    def get_reward(self) -> float | None:
+        return float(self._stop is StopReason.SOLVED)
+
+
+class LeaksFiles(Good):
+    def reset(self, number: int) -> str:
+        KEPT.append(open(os.devnull))  # noqa: SIM115
+        return super().reset(number=number)
+
+
+class LeaksThreads(Good):
+    def reset(self, number: int) -> str:
+        threading.Thread(target=STOP.wait, daemon=True).start()
+        return super().reset(number=number)
+
+
+class LeaksTempFolders(Good):
+    def reset(self, number: int) -> str:
+        tempfile.mkdtemp()
+        return super().reset(number=number)
+
+
+class ChangesFolder(Good):
+    def reset(self, number: int) -> str:
+        os.chdir(tempfile.gettempdir())
+        return super().reset(number=number)
+
+
+class ChangesVariable(Good):
+    def reset(self, number: int) -> str:
+        os.environ["NUMBER_OF_TESTS"] = str(number)
+        return super().reset(number=number)
+
+
+class SeedsGlobalRandom(Good):
+    def reset(self, number: int) -> str:
+        random.seed(number)
+        return super().reset(number=number)
+
+
+class ChangesArguments(Good):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        sys.argv.append("--x")
+
+
+class SetsSignal(Good):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        with contextlib.suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+
+class LeaksProcesses(Good):
+    def reset(self, number: int) -> str:
+        self._episodes = getattr(self, "_episodes", 0) + 1
+        if self._episodes > 5 and self._episodes % 8 == 0:  # a process costs more time than the rest of the check
+            KEPT.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=PIPE_END))
+        return super().reset(number=number)
+
+
+BROKEN = {
+    LeaksFiles: "leaks",
+    LeaksThreads: "leaks",
+    LeaksTempFolders: "leaks",
+    ChangesFolder: "global-state",
+    ChangesVariable: "global-state",
+    SeedsGlobalRandom: "global-state",
+    ChangesArguments: "global-state",
+    SetsSignal: "global-state",
+}
+
+
+@pytest.fixture(autouse=True)
+def _clean_up(monkeypatch):
+    """Release what the environments keep; start no child process, which takes longer than all other rules together."""
+    monkeypatch.setattr(check, "check_other_process", lambda subject: ())
+    yield
+    STOP.set()
+    STOP.clear()
+    for kept in KEPT:
+        if isinstance(kept, subprocess.Popen):
+            kept.kill()
+            kept.wait()
+        else:
+            kept.close()
+    KEPT.clear()
+
+
+@pytest.mark.parametrize(("env", "rule"), BROKEN.items(), ids=lambda value: getattr(value, "__name__", value))
+def test_broken_environment_breaks_exactly_one_rule(env, rule):
+    findings = check_env(env, ROWS)
+    assert {finding.rule for finding in findings} == {rule}, findings
+    for finding in findings:
+        assert finding.message.endswith(".")
+        assert " at 0x" not in finding.message
+        assert len(finding.message) < 900
+
+
+def test_process_that_each_episode_leaves_is_found(monkeypatch):
+    monkeypatch.setattr(leaks, "WARM_UP_RESETS", 5)
+    assert [finding.rule for finding in check_env(LeaksProcesses, ROWS)] == ["leaks"]
+
+
+@pytest.mark.parametrize("env", [ChangesFolder, ChangesVariable, SeedsGlobalRandom, ChangesArguments, SetsSignal])
+def test_check_puts_global_state_back(env):
+    before = os.getcwd(), dict(os.environ), random.getstate(), list(sys.argv), signal.getsignal(signal.SIGUSR1)
+    check_env(env, ROWS)
+    assert before == (
+        os.getcwd(), dict(os.environ), random.getstate(), list(sys.argv), signal.getsignal(signal.SIGUSR1)
+    )  # fmt: skip
