@@ -130,9 +130,9 @@ def _no_child(request, monkeypatch):
 
 def test_fast_environment_is_checked_in_under_three_seconds():
     check_env(Good, ROWS)  # loads the libraries
-    started = time.monotonic()
+    started = time.process_time()  # not wall time: other processes may keep the machine busy
     check_env(Good, ROWS)
-    assert time.monotonic() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_async_tools_are_awaited():
