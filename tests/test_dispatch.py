@@ -207,3 +207,16 @@ def test_absent_arguments_are_empty(arguments):
 
 def test_json_string_may_hold_raw_newlines():
     assert parse_arguments("bash", '{"command": "a\nb"}') == {"command": "a\nb"}
+
+
+def deep(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("func", [bash, read])
+def test_deeply_nested_value_is_refused_in_words(func):
+    with pytest.raises(ToolError, match="did not run"):
+        bind(func, **dict.fromkeys(ToolSignature(func.__name__, func).names, deep(5000)))

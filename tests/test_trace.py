@@ -67,6 +67,8 @@ def test_phase_holds_for_the_rollouts_that_start_after_it(tmp_path):
         b'{"event": "end", "rollout": "a"}',
         b'{"event": "later kind", "rollout": "a"}',
         b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b'{"event": "start", "rollout": "b", "env": "E", "row": "r", "time": 1' + b"0" * 400 + b"}",
     ],
 )
 def test_broken_line_is_counted_and_the_rest_is_read(tmp_path, line):
@@ -91,3 +93,11 @@ def test_line_cut_short_by_a_crash_does_not_eat_the_next_run(tmp_path):
 def test_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_trace(tmp_path / "none.jsonl")
+
+
+def test_argument_that_looks_like_an_event_is_an_argument(tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    append_event(path, start("a"))
+    append_event(path, {"event": "turn", "rollout": "a", "arguments": {"event": "x"}})
+    trace = read_trace(path)
+    assert (len(trace.rollouts[0].turns), trace.broken_lines) == (1, 0)

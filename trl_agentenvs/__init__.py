@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .alfworld.env import ALFWorldEnv as ALFWorldEnv
+    from .check import check_env as check_env
+    from .env import ToolEnv as ToolEnv
+    from .episode_log import EpisodeLog as EpisodeLog
+    from .errors import EnvError as EnvError
+    from .errors import ToolError as ToolError
+    from .rows import EnvSpec as EnvSpec
+    from .stop import StopReason as StopReason
+    from .trace import read_trace as read_trace
 
 __version__ = "0.1.0"
 

@@ -113,7 +113,10 @@ def _to_str(value: Any, kind: Any) -> str:
         return value
     if value is None:
         raise CoercionError(describe(kind))
-    return json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        raise CoercionError(describe(kind)) from None
 
 
 def _to_float(value: Any, kind: Any) -> float:

@@ -210,5 +210,8 @@ def _is_null(value: Any) -> bool:
 
 
 def _show(value: Any) -> str:
-    text = repr(value[: SHOWN_VALUE_CHARS + 1] if isinstance(value, str) else value)
+    try:
+        text = repr(value[: SHOWN_VALUE_CHARS + 1] if isinstance(value, str) else value)
+    except RecursionError:
+        return f"a {type(value).__name__} nested too deeply"
     return text if len(text) <= SHOWN_VALUE_CHARS else text[:SHOWN_VALUE_CHARS] + "..."

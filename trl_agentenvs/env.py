@@ -154,6 +154,7 @@ class ToolEnv(metaclass=EnvType):
                 faults += [f"{name} must be a plain def"] if inspect.iscoroutinefunction(member) else []
             else:
                 wrap = wrap_tool
+                faults += [f"tool {name} hides {name} of the class; rename it"] if hasattr(EnvType, name) else []
                 faults += tool_faults(name, inspect.getattr_static(cls, name))
             if hasattr(member, _WRAPPED):
                 continue
@@ -163,7 +164,7 @@ class ToolEnv(metaclass=EnvType):
         if faults:
             raise TypeError(f"{cls.__name__} cannot be an environment: " + "; ".join(faults))
 
-    def reset(self, **row: Any) -> str:
+    def reset(self, *args: Any, **row: Any) -> str:
         """Start the episode that the row describes and return its first observation.
 
         Everything derives from the row: the same row gives the same episode start. A subclass declares the columns it
@@ -207,8 +208,8 @@ class ToolEnv(metaclass=EnvType):
         return hashlib.sha256(json.dumps(columns, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
     @classmethod
-    def _rows(cls, split: str, n: int | None, seed: int, **options: Any) -> list[dict[str, Any]]:
-        """The rows of a split, without `prompt`. Override it to make `dataset` and `spec` work."""
+    def _rows(cls, *args: Any, **options: Any) -> list[dict[str, Any]]:
+        """The rows of a split, without `prompt`: `_rows(split, n, seed, **options)`; `dataset` and `spec` need it."""
         raise NotImplementedError(f"{cls.__name__} has no rows of its own; build a datasets.Dataset or define _rows")
 
     # For trainers, tests and people
@@ -222,7 +223,8 @@ class ToolEnv(metaclass=EnvType):
         """Call a tool as a model names it: any name, arguments as a mapping, a JSON string or None.
 
         Returns:
-            What the model reads; an awaitable of it where the tool is `async def`. Policy errors never raise.
+            What the model reads. Where the tool is `async def` an awaitable of it, unless the call is refused before
+            it reaches the tool. Policy errors never raise.
         """
         tools = self._tools()
         with self._lock:

@@ -11,6 +11,7 @@ import contextlib
 import contextvars
 import functools
 import inspect
+import json
 import math
 import time
 from collections import Counter
@@ -128,7 +129,7 @@ def wrap_tool(func: Callable[..., Any]) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(func):
 
         @functools.wraps(func)
-        async def async_tool(self: ToolEnv, *args: Any, **kwargs: Any) -> Any:
+        async def async_tool(self: ToolEnv, /, *args: Any, **kwargs: Any) -> Any:
             if _running_env.get() is self:
                 return await func(self, *args, **kwargs)
             with self._lock:
@@ -146,7 +147,7 @@ def wrap_tool(func: Callable[..., Any]) -> Callable[..., Any]:
         return async_tool
 
     @functools.wraps(func)
-    def tool(self: ToolEnv, *args: Any, **kwargs: Any) -> Any:
+    def tool(self: ToolEnv, /, *args: Any, **kwargs: Any) -> Any:
         if _running_env.get() is self:
             return func(self, *args, **kwargs)
         with self._lock, _inside(self):
@@ -167,9 +168,10 @@ def wrap_reset(func: Callable[..., Any]) -> Callable[..., Any]:
     takes_all = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(func).parameters.values())
 
     @functools.wraps(func)
-    def reset(self: ToolEnv, **row: Any) -> str:
+    def reset(self: ToolEnv, /, *args: Any, **row: Any) -> str:
         if _running_env.get() is self:
-            return func(self, **row)  # type: ignore[no-any-return]
+            return func(self, *args, **row)  # type: ignore[no-any-return]
+        row = {**dict(zip(signature.names, args, strict=False)), **row}
         with self._lock, _inside(self):
             self._begin(row)
             try:
@@ -197,7 +199,7 @@ def wrap_get_reward(func: Callable[..., Any]) -> Callable[..., Any]:
     """Return `get_reward` as a trainer calls it: scores an episode once, ends it, None where there is no score."""
 
     @functools.wraps(func)
-    def get_reward(self: ToolEnv) -> float | None:
+    def get_reward(self: ToolEnv, /) -> float | None:
         if _running_env.get() is self:
             return func(self)  # type: ignore[no-any-return]
         with self._lock, _inside(self):
@@ -221,9 +223,13 @@ def wrap_get_reward(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _brief(value: Any) -> Any:
-    """An argument as the trace keeps it: long strings by their head."""
-    if isinstance(value, str) and len(value) > TRACED_ARGUMENT_CHARS:
-        return f"{value[:TRACED_ARGUMENT_CHARS]}... ({len(value)} characters)"
+    """An argument as the trace keeps it: what is long by its head, what JSON cannot hold by its type."""
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+    except (ValueError, TypeError, RecursionError):
+        return f"({type(value).__name__} that JSON cannot hold)"
+    if len(text) > TRACED_ARGUMENT_CHARS:
+        return f"{text[:TRACED_ARGUMENT_CHARS]}... ({len(text)} characters)"
     return value
 
 

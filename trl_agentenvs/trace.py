@@ -123,12 +123,14 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
         for line in lines:
             if not line.strip():
                 continue
-            glued = line.rfind(_EVENT_START)
-            if glued > 0:  # a line that was cut short has no line break of its own
+            event = _parse(line)
+            if event is None:
                 broken += 1
-                line = line[glued:]
+                glued = line.rfind(_EVENT_START)  # a line that was cut short has no line break of its own
+                event = _parse(line[glued:]) if glued > 0 else None
+            if event is None:
+                continue
             try:
-                event = json.loads(line)
                 kind = event["event"]
                 if kind == "phase":
                     phase = str(event["name"])
@@ -142,9 +144,18 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
                     _close(rollouts[event["rollout"]], event)
                 else:
                     broken += 1
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, OverflowError):
                 broken += 1
     return Trace(list(rollouts.values()), broken)
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    """The event of a line, or None where it is none."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) else None
 
 
 def _close(rollout: Rollout, event: dict[str, Any]) -> None:
