@@ -90,7 +90,6 @@ def probes(signature: ToolSignature) -> Iterator[Probe]:
     yield Probe({}, shape=bool(signature.required))
     yield Probe({**usual, "undeclared_argument": None}, shape=True)
     yield Probe({**usual, "undeclared_argument": "a"}, shape=True)
-    yield Probe({**usual, "self": "a"}, shape=True)
     for name in choices:
         yield Probe({other: value for other, value in usual.items() if other != name}, shape=name in signature.required)
         yield Probe({**usual, name: None}, shape=True)
