@@ -23,7 +23,7 @@ _CALL_BODY = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.DOTALL)
 
 _FORMS = {
     "json": 'as one JSON object with "name" and "arguments" between the tool-call tags',
-    "xml-inline": "between the tool-call tags, as a function tag with one parameter tag for each argument",
+    "parameter tags": "between the tool-call tags, as a function tag with one parameter tag for each argument",
 }
 _UNKNOWN_FORM = "exactly in the form that the instructions show"
 
@@ -37,12 +37,11 @@ class Diagnosis:
 
 
 def call_format(tokenizer: Any) -> str | None:
-    """How the model at hand writes tool calls: "json", "xml-inline", or None where the tokenizer does not say."""
-    template = getattr(tokenizer, "response_template", None)
-    if not isinstance(template, Mapping):
-        return None
-    content = template.get("fields", {}).get("tool_calls", {}).get("content")
-    return content if content in _FORMS else None
+    """How the model at hand writes tool calls, by its chat template: "json", "parameter tags", or None for others."""
+    template = str(getattr(tokenizer, "chat_template", None))
+    if "<parameter=" in template:
+        return "parameter tags"
+    return "json" if "<tool_call>" in template and "<arg_key>" not in template else None
 
 
 def diagnose(message: Mapping[str, Any], form: str | None, tools: Iterable[str]) -> Diagnosis | None:
@@ -80,7 +79,7 @@ def _fault(content: str, form: str | None) -> str:
 def _body_fault(body: str, form: str | None) -> str | None:
     """What is wrong between the tags, or None where that is not to be seen."""
     is_json = body.startswith("{")
-    if form == "xml-inline":
+    if form == "parameter tags":
         return "it is written in JSON" if is_json else "its tags are not complete"
     if form != "json":
         return None
@@ -90,4 +89,6 @@ def _body_fault(body: str, form: str | None) -> str | None:
         call = json.loads(body)
     except ValueError as error:
         return f"its JSON is not valid ({error})"
-    return None if isinstance(call.get("name"), str) else 'it has no "name"'
+    if not isinstance(call.get("name"), str):
+        return 'it has no "name"'
+    return None if isinstance(call.get("arguments"), dict) else 'its "arguments" are not a JSON object'

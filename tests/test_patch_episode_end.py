@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
 from tests.scripted import Rollout, ScriptedGRPOTrainer, build_tokenizer, call, play, say
 from trl_agentenvs import StopReason, ToolEnv, patches
 from trl_agentenvs.patches import episode_end
+from trl_agentenvs.patches.tool_loop import Rollouts
 
 pytestmark = pytest.mark.trainer
 
@@ -291,6 +293,44 @@ def test_a_tool_env_ends_the_rollout_by_itself(patched):
 
 def test_the_instance_is_left_as_it_was():
     assert not {"_get_tool_suffix_ids", "_generate_single_turn"} & set(vars(finished("qwen3")))
+
+
+def test_rows_that_carry_images_are_generated_for_and_dropped():
+    """Images go row by row beside the ids, so rows cannot be left out; what was generated for ended ones is dropped."""
+    asked = []
+
+    class Trainer:
+        environments = (SimpleNamespace(_stop="solved"), SimpleNamespace(_stop=None))
+        _tokenizer = SimpleNamespace(eos_token_id=9)
+
+        def _get_tool_suffix_ids(self, messages):
+            return [5, 9, 6]
+
+        def _generate_single_turn(self, prompt_ids, images, num_generations):
+            asked.append((prompt_ids, images))
+            return [[7] for _ in prompt_ids], [[-1.0] for _ in prompt_ids]
+
+    trainer, results = Trainer(), [{"role": "tool"}, {"role": "tool"}]
+    rollouts = Rollouts(trainer, [[1], [1]], [[2], [2]], [[results[0]], [results[1]]])
+    with episode_end._ending_rollouts(rollouts):
+        suffixes = [trainer._get_tool_suffix_ids([result]) for result in results]
+        prompts = [[1, 2, *suffix] for suffix in suffixes]
+        with_images = trainer._generate_single_turn(prompts, [["image"], ["image"]], num_generations=1)
+        without = trainer._generate_single_turn(prompts, None, num_generations=1)
+    assert suffixes == [[5, 9], [5, 9, 6]]
+    assert with_images == without == ([[], [7]], [[], [-1.0]])
+    assert asked == [(prompts, [["image"], ["image"]]), (prompts[1:], None)]
+
+
+def test_messages_of_no_rollout_are_a_moved_target():
+    trainer = SimpleNamespace(environments=[SimpleNamespace(_stop=None)])
+    trainer._get_tool_suffix_ids = lambda messages: [1]
+    trainer._generate_single_turn = None
+    with (
+        episode_end._ending_rollouts(Rollouts(trainer, [[1]], [[2]], [[{"role": "tool"}]])),
+        pytest.raises(patches.PatchTargetMoved, match="tool messages that are no rollout's own"),
+    ):
+        trainer._get_tool_suffix_ids([{"role": "tool"}])
 
 
 def test_it_steps_aside_where_trl_asks_environments_itself(monkeypatch):

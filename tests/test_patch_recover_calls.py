@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import json
 
 import pytest
@@ -16,6 +17,10 @@ pytestmark = pytest.mark.trainer
 
 JSON, XML, THINK = "qwen3", "qwen3_5_nothink", "qwen3_5_think"
 UNBALANCED = f'<tool_call>\n{{"name": "add", "arguments": {{"step": 1}}\n</tool_call>{EOS}'
+
+
+# Transformers before 5.13: it does not see that a call is inside a thinking block, and parses only whole calls.
+LEGACY_PARSER = importlib.util.find_spec("transformers.utils.chat_parsing") is None
 
 
 @pytest.fixture
@@ -68,9 +73,11 @@ MALFORMED = [
     (JSON, raw(JSON, '```json\n{"name": "add", "arguments": {}}\n```'), "the tool-call tag"),
     (XML, raw(XML, call_text(JSON, "add", step=1)), "it is written in JSON"),
     (XML, raw(XML, "<function=add>\n<parameter=step>\n1\n</parameter>\n</function>"), "the tool-call tag"),
-    (THINK, f"hm\n{call(XML, 'add', step=1)}", "inside your thinking"),
     (THINK, raw(THINK, call_text(JSON, "add", step=1)), "it is written in JSON"),
+    (THINK, raw(THINK, "<function=add>\n</function>"), "the tool-call tag"),
 ]
+if not LEGACY_PARSER:
+    MALFORMED.append((THINK, f"hm\n{call(XML, 'add', step=1)}", "inside your thinking"))
 
 
 @functools.cache
@@ -146,18 +153,18 @@ def test_a_final_answer_is_left_alone(message):
 
 def test_no_tag_reaches_the_model_as_a_tag():
     texts = [UNBALANCED, "<tool_call>", "</tool_call>", "<function=x>", '{"name": "<tool_call>", "arguments": 1}']
-    for form in ("json", "xml-inline", None):
+    for form in ("json", "parameter tags", None):
         for text in texts:
             for message in ({"content": text}, {"content": "", "reasoning_content": f"<tool_call>{text}"}):
                 assert "<" not in diagnose(message, form, ["add"]).sentence
 
 
-@pytest.mark.parametrize(("template", "form"), [(JSON, "json"), (XML, "xml-inline")])
-def test_the_form_of_calls_is_read_from_the_tokenizer(template, form):
-    from trl.chat_template_utils import add_response_schema
-
-    assert call_format(build_tokenizer(template)) is None
-    assert call_format(add_response_schema(build_tokenizer(template))) == form
+@pytest.mark.parametrize(
+    ("template", "form"),
+    [(JSON, "json"), (XML, "parameter tags"), (THINK, "parameter tags"), ("glm4moe", None), ("llama3", None)],
+)
+def test_the_form_of_calls_is_read_from_the_chat_template(template, form):
+    assert call_format(build_tokenizer(template)) == form
 
 
 # bounds ---------------------------------------------------------------------------------------------------------------
@@ -219,6 +226,8 @@ UNMAKABLE = {
     json_call("add", None): "add needs step; you gave no arguments; it accepts step, times (optional).",
     call(JSON, "add", step=1, why="so"): "add does not take all of what you gave; you gave step, why; "
     "it accepts step, times (optional).",
+}
+NO_OBJECT = {
     json_call("add", "one"): "The arguments of add must be one JSON object of names and values, got 'one'.",
     json_call("add", [1]): "The arguments of add must be one JSON object of names and values, got [1].",
     json_call("add", "[1]"): "The arguments of add must be one JSON object of names and values, got '[1]'.",
@@ -230,8 +239,8 @@ UNMAKABLE = {
 def refused() -> tuple[dict[str, Rollout], ScriptedGRPOTrainer]:
     """The rollouts of one batch, by the call each begins with, and their trainer."""
     with patches.applied(only=["recover_calls"]):
-        trainer = play(Counter, [[turn, say(JSON)] for turn in UNMAKABLE])
-    return dict(zip(UNMAKABLE, trainer.rollouts, strict=True)), trainer
+        trainer = play(Counter, [[turn, say(JSON)] for turn in (*UNMAKABLE, *NO_OBJECT)])
+    return dict(zip((*UNMAKABLE, *NO_OBJECT), trainer.rollouts, strict=True)), trainer
 
 
 @pytest.mark.parametrize(("turn", "answer"), UNMAKABLE.items())
@@ -239,12 +248,21 @@ def test_a_call_that_cannot_be_made_is_answered_with_the_fix(turn, answer):
     assert answer_to(refused()[0][turn]) == str({"error": answer})
 
 
+@pytest.mark.parametrize(("turn", "answer"), NO_OBJECT.items())
+def test_arguments_that_are_no_object_are_answered_with_the_fix(turn, answer):
+    if LEGACY_PARSER:
+        assert 'its "arguments" are not a JSON object' in answer_to(refused()[0][turn])
+    else:
+        assert answer_to(refused()[0][turn]) == str({"error": answer})
+
+
 def test_calls_that_cannot_be_made_count_as_failures_and_run_nothing():
     _, trainer = refused()
     assert trainer.state.log_history[0]["tools/failure_frequency"] == 1
-    assert [environment.count for environment in trainer.environments] == [0] * len(UNMAKABLE)
+    assert [environment.count for environment in trainer.environments] == [0] * len(UNMAKABLE | NO_OBJECT)
 
 
+@pytest.mark.skipif(LEGACY_PARSER, reason="this parser takes a call with a string of arguments for malformed")
 def test_a_json_string_of_arguments_is_unpacked_and_the_call_made(patched):
     rollout, trainer = run(JSON, json_call("add", '{"step": 4, "times": 2}'), say(JSON))
     assert answer_to(rollout) == "value=8"
@@ -312,11 +330,11 @@ class Game(ToolEnv):
 def test_a_tool_env_answers_for_itself(patched):
     answers = {
         call(JSON, "nope", command="go"): "act",
-        json_call("act", "[1]"): "act",
         json_call("act", None): "act needs command",
         call(JSON, "act", cmd="go", content=None): "You go.",
-        json_call("act", '{"command": "go"}'): "You go.",
     }
+    if not LEGACY_PARSER:
+        answers |= {json_call("act", "[1]"): "act", json_call("act", '{"command": "go"}'): "You go."}
     trainer = play(Game, [[turn, call(JSON, "act", command="wait"), say(JSON)] for turn in answers])
     for answer, rollout in zip(answers.values(), trainer.rollouts, strict=True):
         assert answer in rollout.texts("tool")[0]
