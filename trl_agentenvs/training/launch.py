@@ -102,9 +102,9 @@ def build_trainer(checked: Preflight) -> GRPOTrainer:
         peft_config=lora_config(model_arguments, model),
         **extra,
     )
-    # TRL before 1.14 knows one end-of-turn token.
-    ids = trainer.eos_token_ids if hasattr(trainer, "eos_token_ids") else [trainer.eos_token_id]
-    log.eos_token_ids = frozenset(ids)
+    # TRL before 1.14 ends turns at the tokenizer's token alone.
+    tokenizer = getattr(model.processing_class, "tokenizer", model.processing_class)
+    log.eos_token_ids = frozenset(getattr(trainer, "eos_token_ids", [tokenizer.eos_token_id]))
     _replace_progress(trainer, CompactProgress(playable.name))
     return trainer  # type: ignore[no-any-return]
 
