@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import multiprocessing
 import pickle
 import queue
@@ -56,22 +57,24 @@ def rollouts_of(factory: Any, scripts: Sequence[Sequence[str]], n: int) -> list[
     PartialState(cpu=True)
     context = multiprocessing.get_context("spawn")
     tokenizer = build_tokenizer(TEMPLATE)
-    loop = ScriptedLoop(
-        model_name="tiny",
-        dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": ""}], "game": GAME}] * n),
-        reward_funcs=[],
-        processing_class=tokenizer,
-        eos_token_ids=[tokenizer.eos_token_id],
-        rollout_buffer=queue.Queue(),
-        model_version_value=context.Value("i", 0),
-        heartbeat_value=context.Value("d", 0.0),
-        failed_event=threading.Event(),
-        exception_info_queue=queue.Queue(maxsize=1),
-        metrics_queue=queue.Queue(),
-        environment_factory=factory,
-        num_generations=n,
-        max_inflight_tasks=n,
-    )
+    options: dict[str, Any] = {
+        "model_name": "tiny",
+        "dataset": Dataset.from_list([{"prompt": [{"role": "user", "content": ""}], "game": GAME}] * n),
+        "reward_funcs": [],
+        "processing_class": tokenizer,
+        "eos_token_ids": [tokenizer.eos_token_id],
+        "rollout_buffer": queue.Queue(),
+        "model_version_value": context.Value("i", 0),
+        "heartbeat_value": context.Value("d", 0.0),
+        "failed_event": threading.Event(),
+        "exception_info_queue": queue.Queue(maxsize=1),
+        "metrics_queue": queue.Queue(),
+        "environment_factory": factory,
+        "num_generations": n,
+        "max_inflight_tasks": n,
+    }
+    known = inspect.signature(worker._AsyncRolloutLoop).parameters  # eos_token_ids came with TRL 1.14
+    loop = ScriptedLoop(**{name: value for name, value in options.items() if name in known})
     loop.scripts = scripts
 
     async def run() -> None:
