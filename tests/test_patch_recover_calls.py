@@ -11,7 +11,6 @@ import pytest
 from tests.scripted import EOS, Rollout, ScriptedGRPOTrainer, build_tokenizer, call, call_text, play, raw, say
 from trl_agentenvs import ToolEnv, patches
 from trl_agentenvs.patches import recover_calls
-from trl_agentenvs.patches.malformed import call_format, diagnose
 
 pytestmark = pytest.mark.trainer
 
@@ -134,37 +133,6 @@ def test_the_message_shows_the_turn_and_a_call_by_a_plain_name(patched):
     names = [shown["function"]["name"], rollout.messages[1]["name"]]
     assert [type(name) for name in names] == [str, str]
     assert json.loads(json.dumps(rollout.messages)) == rollout.messages
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"content": "I am done."},
-        {"content": ""},
-        {"content": "Done.", "reasoning_content": "I could write a <tool_call> now, but no."},
-        {"content": '{"name": "Ada", "age": 36}'},
-        {"content": "The object is {} and its name is add."},
-        {"content": None, "reasoning_content": None},
-    ],
-)
-def test_a_final_answer_is_left_alone(message):
-    assert diagnose(message, "json", ["add"]) is None
-
-
-def test_no_tag_reaches_the_model_as_a_tag():
-    texts = [UNBALANCED, "<tool_call>", "</tool_call>", "<function=x>", '{"name": "<tool_call>", "arguments": 1}']
-    for form in ("json", "parameter tags", None):
-        for text in texts:
-            for message in ({"content": text}, {"content": "", "reasoning_content": f"<tool_call>{text}"}):
-                assert "<" not in diagnose(message, form, ["add"]).sentence
-
-
-@pytest.mark.parametrize(
-    ("template", "form"),
-    [(JSON, "json"), (XML, "parameter tags"), (THINK, "parameter tags"), ("glm4moe", None), ("llama3", None)],
-)
-def test_the_form_of_calls_is_read_from_the_chat_template(template, form):
-    assert call_format(build_tokenizer(template)) == form
 
 
 # bounds ---------------------------------------------------------------------------------------------------------------
