@@ -8,9 +8,11 @@ import pytest
 
 from trl_agentenvs import EpisodeLog, StopReason, ToolEnv
 from trl_agentenvs.episode_log import classify_stop
+from trl_agentenvs.patches.recover_calls import MALFORMED_CALL
 
 EOS = frozenset({2})
 CALL = {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "look", "arguments": {}}}]}
+BROKEN = {"role": "assistant", "tool_calls": [{"function": {"name": MALFORMED_CALL, "arguments": {}}}]}
 RESULT = {"role": "tool", "name": "look", "content": "A room."}
 
 
@@ -51,6 +53,8 @@ def played(turns: int) -> Room:
         (0, [said("", reasoning_content="so <tool_call>...")], [5, 2], StopReason.MALFORMED),
         (0, [said(None)], [2], StopReason.NO_CALL),
         (0, [], [], StopReason.NO_CALL),
+        (1, [BROKEN, RESULT, CALL], [5, 2], StopReason.TOKEN_BUDGET),
+        (0, [BROKEN, RESULT, said("Done.")], [5, 2], StopReason.NO_CALL),
     ],
 )
 def test_reason_is_read_from_the_rollout(turns, messages, ids, stop):
@@ -90,3 +94,9 @@ def test_figure_that_no_episode_has_is_not_logged_as_zero():
         completions=[[said("No.")]], completion_ids=[[2]], environments=[played(0)], log_metric=logged.__setitem__
     )
     assert "Room/tool_error_rate" not in logged
+
+
+def test_repair_made_on_the_trainers_side_is_counted():
+    env = played(0)
+    env._note_repair("malformed_call")
+    assert env._metrics()["repairs/malformed_call"] == 1

@@ -245,6 +245,10 @@ class ToolEnv(metaclass=EnvType):
         self._end(stop)
         self._episode.tokens = dict(tokens)
 
+    def _note_repair(self, kind: str) -> None:
+        """Count a repair that a trainer's side made before a call reached this environment."""
+        self._episode.repairs[kind] += 1
+
     def _metrics(self) -> dict[str, float]:
         """Figures of this episode by name, for the trainer's log; what is not known is left out."""
         return self._episode.metrics()

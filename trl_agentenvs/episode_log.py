@@ -18,6 +18,9 @@ __all__ = ["EpisodeLog", "classify_stop"]
 
 _CALL_MARKS = ("<tool_call", "<function=", "[TOOL_CALLS]", "<|tool_call")
 
+# The name under which the patch recover_calls answers a call that could not be parsed; it reaches no environment.
+_STAND_IN = "malformed_tool_call"
+
 
 class EpisodeLog:
     """Reward function for `GRPOTrainer(reward_funcs=[EpisodeLog(...)])` beside environments with `get_reward`."""
@@ -87,7 +90,9 @@ def classify_stop(
         return env._stop
     if eos_token_ids and ids and ids[-1] not in eos_token_ids:
         return StopReason.TRUNCATED
-    calls = sum(len(message.get("tool_calls") or ()) for message in messages)
+    calls = sum(
+        call["function"]["name"] != _STAND_IN for message in messages for call in message.get("tool_calls") or ()
+    )
     last = messages[-1] if messages else {}
     if last.get("tool_calls"):
         # Executed and still last: the result did not fit. Not executed: the trainer's own turn limit was reached.
