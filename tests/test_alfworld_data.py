@@ -128,9 +128,9 @@ def test_every_split_has_small_rooms_of_every_type() -> None:
 
 
 def test_filtering_thousands_of_extra_games_makes_none_of_them() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(data.extra_ids("train", 10_000, max_receptacles=8)) == 10_000
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_ids_and_types_name_each_other() -> None:

@@ -177,9 +177,9 @@ def test_no_command_raises_or_changes_anything_or_takes_long(command: str) -> No
     engine = Engine(_game())
     _play(engine, *HOLD_APPLE)
     possible = engine.admissible()
-    started = time.perf_counter()
+    started = time.process_time()
     assert engine.step(command) == NOTHING_HAPPENS
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
     assert engine.admissible() == possible
 
 
@@ -255,6 +255,23 @@ def test_what_was_taken_and_put_elsewhere_shows_beside_its_first_place() -> None
     assert engine.step("look") == "You are facing the fridge 1, and shelf 1. Next to it, you see a mug 1."
 
 
+def test_what_lies_beside_is_listed_in_the_order_of_the_names() -> None:
+    for things in (("mug", "apple"), ("apple", "mug")):
+        engine = Engine(_game(extra="(canContain FridgeType MugType) (inReceptacle apple_bar_1 shelf_bar_1)"))
+        _play(engine, "go to shelf 1", "open fridge 1")
+        for thing in things:
+            _play(engine, f"take {thing} 1 from shelf 1", f"move {thing} 1 to fridge 1")
+        assert engine.step("look").endswith("you see a apple 1, and a mug 1.")
+
+
+def test_a_goal_about_the_hand_follows_it() -> None:
+    engine = Engine(_game(goal="(exists (?o - object ?a - agent) (and (objectType ?o KnifeType) (holds ?a ?o)))"))
+    _play(engine, *HOLD_KNIFE)
+    assert engine.won
+    _play(engine, "move knife 1 to desk 1")
+    assert not engine.won
+
+
 def test_reset_starts_over() -> None:
     engine = Engine(_game())
     possible = engine.admissible()
@@ -264,6 +281,14 @@ def test_reset_starts_over() -> None:
     assert engine.admissible() == possible
     assert engine.step("inventory") == "You are not carrying anything."
     assert _play(engine, *HOLD_APPLE, "examine apple 1") == "There's nothing special about apple 1."
+
+
+def test_reset_forgets_what_was_taken_from_where() -> None:
+    engine = Engine(_game(extra="(canContain FridgeType MugType)"))
+    _play(engine, "go to shelf 1", "take mug 1 from shelf 1")
+    engine.reset()
+    _play(engine, "go to shelf 1")
+    assert engine.step("look").endswith("you see nothing.")
 
 
 def test_two_episodes_of_one_game_do_not_touch_each_other() -> None:
@@ -310,9 +335,9 @@ def test_a_step_is_fast() -> None:
     engine, rng, spent_s, steps = Engine(game), random.Random("speed"), 0.0, 3000
     for _ in range(steps):
         command = rng.choice(engine.admissible())
-        started = time.perf_counter()
+        started = time.process_time()
         engine.step(command)
-        spent_s += time.perf_counter() - started
+        spent_s += time.process_time() - started
     assert spent_s / steps < 0.0005  # about 3 microseconds on an idle core; the bound only catches a change of kind
 
 

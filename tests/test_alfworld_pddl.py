@@ -33,9 +33,9 @@ def test_what_is_not_one_balanced_expression_is_refused_with_its_reason(text: st
 
 
 def test_a_megabyte_is_read_in_linear_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(parse("(" + "(a b) " * 170_000 + ")")) == 170_000
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_a_typed_list_gives_each_name_the_kind_that_follows() -> None:

@@ -68,6 +68,6 @@ def test_what_a_receptacle_shows_is_read_from_all_three_forms() -> None:
 @pytest.mark.parametrize("text", ["Looking quickly around you, you see " * 20_000, "Your task is to: " * 60_000,
                                   "On the desk 1" * 70_000, "a" * 1_000_000])  # fmt: skip
 def test_long_senseless_texts_take_no_long_time(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     read_intro(text), read_task(text), read_contents(text), read_closed(text)
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
