@@ -209,3 +209,12 @@ def test_built_objects_hold_the_resolved_values() -> None:
     run, training, model = resolved.build()
     got: tuple[Any, ...] = (run.n_train, training.beta, model.lora_r)
     assert got == (5, 0.25, 4)
+
+
+def test_help_tells_defaults_and_the_configuration_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        resolve(["--preset", "24gb", "--help"])
+    assert caught.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--config FILE.yaml" in text
+    assert "(default: 0.2)" in text

@@ -168,8 +168,11 @@ def resolve(argv: Sequence[str]) -> Resolved:
 
     Raises:
         UsageError: An unknown option, key or preset, or a value of the wrong type.
+        SystemExit: Help was asked for, and printed.
     """
     argv, config_path = _without_config(argv)
+    if {"-h", "--help"} & set(argv):
+        _parser().parse_args(["--help"])
     given = _given(argv)
     config = {} if config_path is None else _read_config(config_path)
     name = given.get("preset") or config.get("preset") or DEFAULT_PRESET
@@ -178,7 +181,7 @@ def resolve(argv: Sequence[str]) -> Resolved:
     except ValueError as error:
         raise UsageError(str(error)) from error
 
-    parser = RunParser(DATACLASSES, allow_abbrev=False)
+    parser = _parser()
     parser.set_defaults_with_config(**preset.values)
     parser.set_defaults_with_config(**config)
     namespace, _ = parser.parse_known_args(argv)
@@ -191,6 +194,15 @@ def resolve(argv: Sequence[str]) -> Resolved:
             "they are left out."
         )
     return resolved
+
+
+def _parser() -> RunParser:
+    return RunParser(
+        DATACLASSES,
+        allow_abbrev=False,
+        description="Every option is also a key of the YAML file of --config FILE.yaml. What is set later wins: the "
+        "preset's value over the default shown here, the file's over that, the command line's over all.",
+    )
 
 
 def _without_config(argv: Sequence[str]) -> tuple[list[str], str | None]:
@@ -211,7 +223,7 @@ def _without_config(argv: Sequence[str]) -> tuple[list[str], str | None]:
 
 def _given(argv: Sequence[str]) -> dict[str, Any]:
     """The fields that the command line sets."""
-    parser = RunParser(DATACLASSES, allow_abbrev=False)
+    parser = _parser()
     for action in parser._actions:
         action.default = argparse.SUPPRESS
     namespace, unknown = parser.parse_known_args(argv)

@@ -161,6 +161,7 @@ def _demo_model(values: dict[str, Any]) -> ModelFiles:
 
     from .warmstart import warm_model
 
+    say("making a tiny model that has seen expert games (cached for the next time)")
     with PartialState().main_process_first():
         folder = warm_model(values["seed"])
     files, faults = open_model_files(values | {"model_name_or_path": str(folder)}, local_only=True)

@@ -14,6 +14,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from .demos import DATA_OPTIONS, ENV_OPTIONS
+
 __all__ = ["PRESETS", "PresetValues", "preset_values"]
 
 ONE_GPU_24GB: dict[str, Any] = {
@@ -79,24 +81,28 @@ ONE_GPU_24GB: dict[str, Any] = {
 }
 
 CPU_DEMO: dict[str, Any] = {
+    # What to play: small rooms, in which the tiny model's expert needs 7 commands on average
     "env": "alfworld",
     "split": "train",
     "eval_split": "valid_unseen",
-    "n_eval": 60,
+    "env_options": dict(ENV_OPTIONS),
+    "data_options": dict(DATA_OPTIONS),
     "patches": "24gb",
     "demo_model": True,  # without --model: built on the spot and warmed up on expert games
     "use_cpu": True,
-    "dtype": "bfloat16",
-    "temperature": 1.0,
-    "max_completion_length": 384,
+    "dtype": "float32",
+    "bf16": False,  # TRL: on
+    "max_completion_length": 512,
+    "generation_kwargs": {"max_new_tokens": 16},  # a turn that does not end by itself must not hold up the batch
     "num_generations": 8,
-    "per_device_train_batch_size": 16,
-    "gradient_checkpointing": False,
+    "per_device_train_batch_size": 32,
+    "gradient_checkpointing": False,  # TRL: on; memory is no concern, time is
     "scale_rewards": "none",
-    "learning_rate": 3.0e-4,
-    "max_steps": 10,
+    "learning_rate": 2.0e-4,
+    "lr_scheduler_type": "constant",
+    "max_steps": 30,
     "num_generations_eval": 1,
-    "per_device_eval_batch_size": 60,
+    "per_device_eval_batch_size": 41,
     "logging_steps": 1,
     "save_strategy": "no",
     "report_to": "none",
