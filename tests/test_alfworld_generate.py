@@ -17,7 +17,7 @@ from trl_agentenvs.alfworld.generate import TASK_TYPES, game_file, generate, sce
 from trl_agentenvs.alfworld.wording import NOTHING_HAPPENS
 
 BUNDLED_SEEDS = [*range(100), *range(1000, 1020), *range(2000, 2020)]
-DIGEST = "6c07edcc2a94293e"
+DIGEST = "dff11ae0cf45f973"
 PHRASINGS = {
     "pick_and_place_simple": (r"put a \w+ in \w+", r"put some \w+ on \w+"),
     "look_at_obj_in_light": (r"look at \w+ under the \w+lamp", r"examine the \w+ with the \w+lamp"),
@@ -76,6 +76,19 @@ def test_held_out_scenes_are_those_of_the_third_thousand_alone(task_type: str) -
     assert {scene_of(task_type, seed) for seed in range(2000, 3000)} <= held_out
     others = [*range(2000), *range(3000, 4000), *range(10_000, 11_000), 12_000, 102_000]
     assert not held_out & {scene_of(task_type, seed) for seed in others}
+
+
+def test_each_seed_from_ten_thousand_on_plays_in_a_room_of_its_own() -> None:
+    scenes = {scene_of(task_type, seed) for task_type in TASK_TYPES for seed in range(10_000, 10_100)}
+    layouts = [rooms.layout(scene) for scene in scenes]
+    assert len({layout.receptacles for layout in layouts}) == len(scenes) > 300
+    assert all(len(layout.receptacles) == rooms.size_of(layout.scene) for layout in layouts)
+    for seed in range(10_000, 10_020):
+        engine = Engine(generate("pick_heat_then_place_in_recep", seed))
+        assert rooms.room_of(scene_of("pick_heat_then_place_in_recep", seed)) == "kitchen"
+        for command in engine.game.walkthrough:
+            engine.step(command)
+        assert engine.won
 
 
 def test_the_same_scene_is_the_same_room_with_other_objects() -> None:

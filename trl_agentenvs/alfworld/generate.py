@@ -2,8 +2,9 @@
 
 What is covered: `generate(task_type, seed)` is the same game in every process and on every supported Python; each game
 carries a walkthrough that the engine has played to a win. The seed also says which rooms are used: seeds 2000 to 2999
-play in scenes that are held out (valid_unseen), all other seeds in the scenes of train. What is not covered: the
-official floor plans and decoration, and slicing (no official task asks for it).
+play in scenes that are held out (valid_unseen), seeds from 10000 on each in a room of its own, all other seeds in the
+scenes of train. What is not covered: the official floor plans and decoration, and slicing (no official task asks for
+it).
 
 `game_file` gives a game in the official file format. With the path of an official game to take the rules and grammar
 text from, the result loads in TextWorld too.
@@ -37,7 +38,7 @@ from trl_agentenvs.alfworld.goal import DYNAMIC_ARITY, STATIC_ARITY
 from trl_agentenvs.alfworld.pddl import parse
 from trl_agentenvs.alfworld.wording import Dialect
 
-__all__ = ["TASK_TYPES", "game_file", "generate", "scene_of"]
+__all__ = ["FIRST_FREE_SEED", "TASK_TYPES", "game_file", "generate", "scene_of"]
 
 TASK_TYPES = (
     "pick_and_place_simple",
@@ -50,6 +51,9 @@ TASK_TYPES = (
 """The six task types, in the official order."""
 
 _UNSEEN_THOUSAND = 2  # seeds 2000 to 2999 play in held-out scenes
+
+FIRST_FREE_SEED = 10_000
+"""From this seed on each game has a room of its own."""
 
 _ROOMS_OF: Mapping[str, tuple[str, ...]] = {
     "pick_and_place_simple": rooms.ROOMS,
@@ -95,6 +99,9 @@ def scene_of(task_type: str, seed: int) -> int:
         raise ValueError(f"got the task type {task_type!r}; expected one of {', '.join(TASK_TYPES)}")
     if seed < 0:
         raise ValueError(f"got the seed {seed!r}; expected a non-negative integer")
+    if seed >= FIRST_FREE_SEED:
+        kinds = _ROOMS_OF[task_type]
+        return rooms.free_scene(kinds[seed % len(kinds)], seed)
     choices = _scene_order(task_type, seed // 1000 == _UNSEEN_THOUSAND)
     return choices[seed % len(choices)]
 
@@ -111,7 +118,8 @@ def generate(task_type: str, seed: int) -> Game:
 
     Args:
         task_type: One of `TASK_TYPES`.
-        seed: Any non-negative integer. Seeds 2000 to 2999 play in held-out scenes, all others in those of train.
+        seed: Any non-negative integer. Seeds 2000 to 2999 play in held-out scenes, those from 10000 on each in a room
+            of its own, all others in the scenes of train.
 
     Returns:
         The game, with a walkthrough that wins it.

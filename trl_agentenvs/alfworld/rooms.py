@@ -2,8 +2,9 @@
 
 Scenes are numbered as in ALFRED: kitchens 1 to 30, living rooms 201 to 230, bedrooms 301 to 330, bathrooms 401 to 430.
 A number fixes the room's receptacles, their names and their places; games in the same scene differ in what lies where
-and in the task. The last six scenes of each kind (25 to 30 and so on) are held out for valid_unseen. Rooms have 5 to 44
-receptacles; about a quarter of the scenes have at most 8, so that small models find games they can play.
+and in the task. The last six scenes of each kind (25 to 30 and so on) are held out for valid_unseen. Scene numbers from
+10000 on are free: as many further rooms as there are numbers (`free_scene`). Rooms have 5 to 44 receptacles; about a
+quarter of the scenes have at most 8, so that small models find games they can play.
 
 What is covered: receptacle kinds, sizes and shared places like those of the official games. What is not covered: the
 official floor plans (the numbers are the same, the rooms are not), and decoration that cannot be picked up.
@@ -29,6 +30,7 @@ __all__ = [
     "Layout",
     "Receptacle",
     "found_in",
+    "free_scene",
     "layout",
     "new_location",
     "new_name",
@@ -43,6 +45,7 @@ ROOMS = ("kitchen", "livingroom", "bedroom", "bathroom")
 
 _FIRST_SCENE = {"kitchen": 1, "livingroom": 201, "bedroom": 301, "bathroom": 401}
 _SCENES_PER_ROOM = 30
+_FIRST_FREE_SCENE = 10_000
 _HELD_OUT_PER_ROOM = 6
 _SMALL_SIZES = (5, 5, 6, 6, 7, 7, 8, 8)
 _MEDIUM_SIZE = 10
@@ -211,21 +214,36 @@ def scenes(room: str, *, held_out: bool) -> tuple[int, ...]:
     return tuple(range(split, first + _SCENES_PER_ROOM) if held_out else range(first, split))
 
 
+def free_scene(room: str, number: int) -> int:
+    """The scene number of one of the endless further rooms of a kind.
+
+    Args:
+        room: One of `ROOMS`.
+        number: Any non-negative integer; each gives another room.
+    """
+    return _FIRST_FREE_SCENE + number * len(ROOMS) + ROOMS.index(room)
+
+
 def room_of(scene: int) -> str:
     """The kind of room a scene number stands for.
 
     Raises:
         ValueError: There is no such scene.
     """
+    if scene >= _FIRST_FREE_SCENE:
+        return ROOMS[(scene - _FIRST_FREE_SCENE) % len(ROOMS)]
     for room, first in _FIRST_SCENE.items():
         if first <= scene < first + _SCENES_PER_ROOM:
             return room
-    raise ValueError(f"got scene {scene}; expected 1-30, 201-230, 301-330 or 401-430")
+    raise ValueError(f"got scene {scene}; expected 1-30, 201-230, 301-330, 401-430 or 10000 and more")
 
 
 def size_of(scene: int) -> int:
     """How many receptacles a scene has, without laying it out."""
-    return _sizes(room_of(scene))[scene]
+    sizes = _sizes(room_of(scene))
+    if scene >= _FIRST_FREE_SCENE:
+        return random.Random(f"alfworld size:{scene}").choice(list(sizes.values()))
+    return sizes[scene]
 
 
 @lru_cache(maxsize=len(ROOMS))
