@@ -26,7 +26,7 @@ from trl_agentenvs.training.progress import hide_known_warnings, say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the recipe and return the exit status: 0, or 2 when the run cannot start."""
+    """Run the recipe and return the exit status: 0, 2 when the run cannot start, 130 when it was interrupted."""
     started = time.monotonic()
     hide_known_warnings()
     try:
@@ -44,11 +44,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if checked.budget is not None:
             say(f"budget: {checked.budget}")
         trainer = build_trainer(checked)
-        run(trainer, checked, started=started)
+        numbers = run(trainer, checked, started=started)
     except (UsageError, PreflightError) as error:
         say(str(error), aside=True)
         return 2
-    return 0
+    return 130 if numbers["interrupted"] else 0
 
 
 if __name__ == "__main__":

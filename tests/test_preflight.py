@@ -315,7 +315,7 @@ def test_environment_without_rows(rows: type[Rows], saved_model: Path, monkeypat
 def test_turn_limit_is_the_environments(saved_model: Path) -> None:
     checked = check("--env_options", '{"max_steps": 7}', model=saved_model)
     assert checked.resolved.values["max_tool_calling_iterations"] == 7
-    assert checked.resolved.sources["max_tool_calling_iterations"] == "ALFWorldEnv.max_turns"
+    assert checked.resolved.derived["max_tool_calling_iterations"] == "ALFWorldEnv.max_turns"
     assert checked.built is not None
     assert checked.built[1].max_tool_calling_iterations == 7
 

@@ -116,15 +116,28 @@ def test_dry_run_prints_what_gives_the_same_configuration_again(
     (tmp_path / "run.yaml").write_text(first)
     status, second, _ = run_in_process(capsys, "--config", str(tmp_path / "run.yaml"), "--dry-run")
     assert status == 0
-    without_sources = [[line.partition("  # ")[0] for line in text.splitlines()] for text in (first, second)]
+    without_sources = [
+        [line.partition("  # ")[0] for line in text.splitlines()] for text in (first, second)
+    ]  # what stands in the file is no preset's any more
     assert without_sources[0] == without_sources[1]
     assert {line.partition(":")[0] for line in without_sources[0] if line and line[0] != "#"} == KNOWN - {"dry_run"}
+
+
+def test_what_was_derived_follows_when_the_printed_configuration_is_changed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _, printed, _ = run_in_process(capsys, "--preset", "24gb", "--dry-run", *SMALL)
+    (tmp_path / "run.yaml").write_text(printed)
+    argv = ("--config", str(tmp_path / "run.yaml"), "--dry-run", "--seed", "9", "--env_options", '{"max_steps": 8}')
+    _, changed, _ = run_in_process(capsys, *argv)
+    assert "output_dir: null  # runs/alfworld-24gb-seed9," in changed
+    assert "max_tool_calling_iterations: null  # 8," in changed
 
 
 def test_dry_run_needs_no_gpu_no_model_and_no_engine(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run_in_process(capsys, "--dry-run", *SMALL)
     assert status == 0
-    assert "max_tool_calling_iterations: 50  # ALFWorldEnv.max_turns" in out
+    assert "max_tool_calling_iterations: null  # 50, ALFWorldEnv.max_turns" in out
     assert "a run would stop here: got no model" in err
     assert "vllm" not in sys.modules
 

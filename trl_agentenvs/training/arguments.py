@@ -90,20 +90,21 @@ class Resolved:
 
     Attributes:
         values: Every field of `RunArguments`, `GRPOConfig` and `ModelArguments`.
-        sources: Field -> who set it: "preset NAME", "config file", "command line", or who filled it in later; fields
-            at their default are absent.
+        sources: Field -> who set it: "preset NAME", "config file" or "command line"; absent at the default.
+        derived: Field -> what it was filled in from, because nobody set it.
         notes: Sentences for the user.
     """
 
     values: dict[str, Any]
     sources: dict[str, str]
+    derived: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def fill(self, name: str, value: Any, source: str) -> None:
-        """Set a field that nobody set on the command line or in the file."""
-        if self.sources.get(name) not in (COMMAND_LINE, CONFIG_FILE):
+        """Set a field that nobody set; one that is None counts as not set."""
+        if self.values[name] is None:
             self.values[name] = value
-            self.sources[name] = source
+            self.derived[name] = source
 
     @property
     def eval_split(self) -> str | None:
@@ -142,7 +143,10 @@ class Resolved:
         return RunArguments(**run), GRPOConfig(**training), ModelArguments(**model)
 
     def to_yaml(self) -> str:
-        """Write every value as YAML that `--config` takes; comments tell who set what is no default."""
+        """Write every value as YAML that `--config` takes; comments tell who set what is no default.
+
+        What was derived is null there and its value in the comment, so that it follows when the file is edited.
+        """
         blocks = []
         for cls in DATACLASSES:
             title = f"# {(ModelConfig if cls is ModelArguments else cls).__name__}"
@@ -154,6 +158,8 @@ class Resolved:
         value = self.values[name]
         if name.endswith("_token") and value is not None:
             return f"{name}: null  # set by the {self.sources[name]}, a secret"
+        if name in self.derived:
+            return f"{name}: null  # {value}, {self.derived[name]}"
         value = value.value if isinstance(value, Enum) else value
         text = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True)
         line = f"{name}: {text.removesuffix('...' + chr(10)).strip()}"

@@ -124,7 +124,7 @@ def run(trainer: GRPOTrainer, checked: Preflight, *, started: float) -> dict[str
     """
     values = checked.resolved.values
     path = trace_path(values["output_dir"])
-    resume = values["resume_from_checkpoint"]
+    resume, interrupted = values["resume_from_checkpoint"], False
     try:
         if not (resume and _was_played(path, "before")):
             _evaluate(trainer, path, "before", values["eval_split"])
@@ -133,6 +133,7 @@ def run(trainer: GRPOTrainer, checked: Preflight, *, started: float) -> dict[str
         trainer.save_model(values["output_dir"])
         _evaluate(trainer, path, "after", values["eval_split"])
     except KeyboardInterrupt:
+        interrupted = True
         say("interrupted; this is what was played so far")
     numbers = closing_numbers(
         read_trace(path),
@@ -144,6 +145,7 @@ def run(trainer: GRPOTrainer, checked: Preflight, *, started: float) -> dict[str
         trace=str(path),
         output_dir=values["output_dir"],
         steps_trained=trainer.state.global_step,
+        interrupted=interrupted,
     )
     if trainer.is_world_process_zero():
         (Path(values["output_dir"]) / NUMBERS_FILE).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")

@@ -78,9 +78,8 @@ def preflight(resolved: Resolved, *, dry_run: bool = False) -> Preflight:
     """
     checked = Preflight(resolved)
     values = resolved.values
-    if not values["output_dir"]:
-        env = values["env"].rpartition(":")[2].lower()
-        resolved.fill("output_dir", f"runs/{env}-{values['preset']}-seed{values['seed']}", "this run")
+    env = values["env"].rpartition(":")[2].lower()
+    resolved.fill("output_dir", f"runs/{env}-{values['preset']}-seed{values['seed']}", "environment, preset and seed")
     checked.findings += check_settings(values)
     checked.findings += check_machine(values)
 
