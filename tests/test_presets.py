@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -197,11 +196,6 @@ def test_secrets_are_not_printed() -> None:
     text = resolve(["--hub_token", "hf_secret"]).to_yaml()
     assert "hf_secret" not in text
     assert "hub_token: null" in text
-
-
-def test_resolving_imports_no_engine() -> None:
-    resolve([])
-    assert "vllm" not in sys.modules
 
 
 def test_built_objects_hold_the_resolved_values() -> None:
