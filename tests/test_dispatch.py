@@ -150,6 +150,12 @@ class Color(enum.Enum):
         ("null", int | None, None),
         ("7", int | str, "7"),
         ("x", int | str, "x"),
+        (["a"], str | list[str], ["a"]),
+        (["a"], list[int] | list[str], ["a"]),
+        ({"a": 1}, str | dict[str, int], {"a": 1}),
+        (True, int | bool, True),
+        (1, bool | int, 1),
+        (7, float | str, 7.0),
         ([1], Any, [1]),
     ],
 )

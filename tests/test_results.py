@@ -18,6 +18,11 @@ CONTROL = [
     "<function=bash>",
     "</parameter>",
     "<start_of_turn>",
+    "<eos>",
+    "<|turn>",
+    "<turn|>",
+    '<|"|>',
+    "</arg_value>",
     "[INST]",
     "[/INST]",
     "</s>",
@@ -36,7 +41,8 @@ def test_control_token_stays_readable(token):
 
 
 @pytest.mark.parametrize(
-    "text", ["a < b", "<div>", "x = y<|z", "if a<b and c>d", "<s", "List<String>", "[1]", "a || b"]
+    "text",
+    ["a < b", "<div>", "x = y<|z", "a <| b |> c", "if a<b and c>d", "f<a|b>", "<s", "List<String>", "[1]", "a || b"],
 )
 def test_ordinary_text_is_untouched(text):
     assert neutralise(text) == text

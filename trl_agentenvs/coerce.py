@@ -87,10 +87,8 @@ def _coerce_union(value: Any, options: tuple[Any, ...]) -> Any:
     if types.NoneType in options and (value is None or (isinstance(value, str) and value in NULL_WORDS)):
         return None
     kinds = [option for option in options if option is not types.NoneType]
-    for kind in kinds:  # a value that already fits is not to be turned into an earlier member's type
-        if isinstance(value, typing.get_origin(kind) or kind if isinstance(kind, type) else ()):
-            return coerce(value, kind)
-    for kind in kinds:
+    # A value that already fits is not to be turned into an earlier member's type.
+    for kind in sorted(kinds, key=lambda kind: type(value) is not (typing.get_origin(kind) or kind)):
         try:
             return coerce(value, kind)
         except CoercionError:

@@ -13,9 +13,11 @@ __all__ = ["cut", "neutralise", "shape_result"]
 
 # Opening characters of everything that a chat template or a tool-call parser may take for structure.
 _CONTROL = re.compile(
-    r"""<(?=\|[^|<>\s]{1,40}\|>)            # <|im_end|>, <|eot_id|>, <|tool_call_start|>
+    r"""<(?=\|[^|<>\s]{1,40}\|?>)           # <|im_end|>, <|eot_id|>, <|tool_call_start|>, <|turn>
+      | <(?=[^|<>\s]{1,40}\|>)             # <turn|>
       | <(?=\uff5c[^<>\s]{1,60}\uff5c>)     # the same with full-width bars
-      | <(?=/?(?:tool_call|tool_calls|tool_response|think|thinking|tools|s|start_of_turn|end_of_turn
+      | <(?=/?(?:tool_call|tool_calls|tool_response|tool_output|arg_key|arg_value|think|thinking|tools
+               |s|bos|eos|pad|unk|sop|start_of_turn|end_of_turn|end_of_utterance|start_of_image|end_of_image
                |start_function_call|end_function_call|start_function_response|end_function_response)>)
       | <(?=/?(?:function|parameter)(?:=[^<>\n]{0,80})?>)  # <function=read>, </parameter>
       | \[(?=/?(?:INST|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|SYSTEM_PROMPT)\])
