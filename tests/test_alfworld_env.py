@@ -141,7 +141,8 @@ def test_row_that_cannot_start_does_not_leave_the_last_game_behind():
     env.reset(game=GAME)
     with pytest.raises(FileNotFoundError):
         env.reset(game="no/such/game.tw-pddl")
-    assert env.act(command="look") == "No game is running; it starts with reset."
+    assert env.act(command="look") == "The episode is over: the environment failed."
+    assert env.get_reward() is None
 
 
 @pytest.mark.parametrize("options", [{"max_steps": 0}, {"max_steps": -5}])

@@ -57,6 +57,22 @@ def test_environment_failure_at_reset_is_unscorable_and_the_run_goes_on():
     assert env.get_reward() is None
 
 
+@pytest.mark.parametrize("row", [{}, {"target": "many"}, {"target": -1}])
+def test_episode_that_a_row_could_not_start_is_over_and_unscorable(env, row):
+    class Picky(Counter):
+        def reset(self, target: int) -> str:
+            if target < 0:
+                raise ValueError(f"got target={target}; expected 0 or more")
+            return super().reset(target)
+
+    env = Picky()
+    env.reset(target=3)
+    with pytest.raises(ValueError, match="target"):
+        env.reset(**row)
+    assert env.add(step=3) == "The episode is over: the environment failed."
+    assert (env.value, env.get_reward()) == (0, None)
+
+
 def test_wrong_row_value_raises_at_reset():
     with pytest.raises(ValueError, match="target must be an integer, got 'many'"):
         Counter().reset(target="many")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -92,6 +93,24 @@ def test_public_helper_of_a_mixin_is_found():
 
     with pytest.raises(TypeError, match="prefix it with an underscore if close is no tool"):
         type("Mixed", (Mixin, Counter), {})
+
+
+def test_decorated_override_is_a_tool_of_its_own():
+    def shaken(func: Any) -> Any:
+        @functools.wraps(func)
+        def wrapper(self: Any, step: int) -> str:
+            text = func(self, step)
+            raise KeyError(text)
+
+        return wrapper
+
+    class Shaken(Counter):
+        add = shaken(Counter.add)
+
+    env = Shaken()
+    env.reset(target=3)
+    assert env.add(step="1") == "The episode is over: the environment failed."
+    assert env._turns == 1
 
 
 # The trace

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,10 @@ def test_reward_before_any_episode_is_missing():
     assert Counter().get_reward() is None
 
 
-@pytest.mark.parametrize(("value", "reward"), [(None, None), (math.nan, None), (math.inf, None), (1, 1.0), (True, 1.0)])
+@pytest.mark.parametrize(
+    ("value", "reward"),
+    [(None, None), (math.nan, None), (math.inf, None), (1, 1.0), (True, 1.0), (Fraction(1, 2), 0.5)],
+)
 def test_reward_is_a_finite_float_or_missing(value, reward):
     class Scored(Counter):
         def get_reward(self) -> Any:
@@ -168,6 +172,22 @@ def test_resources_of_an_episode_are_released_at_the_next_reset_and_with_the_ins
     del env
     gc.collect()
     assert not second.exists()
+
+
+def test_release_that_fails_does_not_spoil_the_next_episode_and_raises_when_strict(caplog):
+    def fail() -> None:
+        raise OSError("sandbox gone")
+
+    for strict in (False, True):
+        env = Counter(strict=strict)
+        env.reset(target=1)
+        env._resources.callback(fail)
+        if strict:
+            with pytest.raises(OSError, match="sandbox gone"):
+                env.reset(target=2)
+        else:
+            assert env.reset(target=2) == "Reach 2."
+            assert "could not release what an episode held: OSError('sandbox gone')" in caplog.text
 
 
 def test_calls_of_one_instance_from_two_threads_are_all_counted():

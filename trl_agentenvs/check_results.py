@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import numbers
 from collections.abc import Iterator
 from typing import Any
 
@@ -114,7 +115,7 @@ def check_rewards(subject: Subject, row: dict[str, Any]) -> Iterator[Finding]:
     moments.append(("after an episode", first))
     for moment, answer in moments:
         value = answer.value
-        if answer.error is None and (value is None or (isinstance(value, int | float) and math.isfinite(value))):
+        if answer.error is None and (value is None or (isinstance(value, numbers.Real) and math.isfinite(value))):
             continue
         seen = str(answer) if answer.error is not None else f"returned {show(answer)}"
         yield Finding("reward-value", f"get_reward {seen} {moment}. {_ADVICE['reward-value']}")

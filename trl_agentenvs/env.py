@@ -21,6 +21,7 @@ import functools
 import hashlib
 import inspect
 import json
+import logging
 import threading
 import weakref
 from collections import Counter
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 __all__ = ["ToolEnv"]
+
+logger = logging.getLogger("trl_agentenvs")
 
 _WRAPPED = "__agentenvs_wrapped__"
 _NOT_TOOLS = ("reset", "get_reward")
@@ -112,7 +115,7 @@ class ToolEnv(metaclass=EnvType):
         _turns: Tool calls before the one that runs, refused ones included.
         _reward_parts: What the reward is made of, by name; logged and traced.
         _resources: `contextlib.ExitStack` for what the episode opens; closed at the next reset, when the instance is
-            garbage-collected, and at exit.
+            garbage-collected, and at exit. A callback that refers to the instance keeps it alive until exit.
     """
 
     max_turns: int | None = None
@@ -156,10 +159,10 @@ class ToolEnv(metaclass=EnvType):
                 wrap = wrap_tool
                 faults += [f"tool {name} hides {name} of the class; rename it"] if hasattr(EnvType, name) else []
                 faults += tool_faults(name, inspect.getattr_static(cls, name))
-            if hasattr(member, _WRAPPED):
+            if getattr(member, _WRAPPED, None) is member:  # a decorator copies the mark of what it wraps
                 continue
             wrapper = wrap(member)
-            setattr(wrapper, _WRAPPED, True)
+            setattr(wrapper, _WRAPPED, wrapper)
             setattr(cls, name, wrapper)
         if faults:
             raise TypeError(f"{cls.__name__} cannot be an environment: " + "; ".join(faults))
@@ -258,7 +261,12 @@ class ToolEnv(metaclass=EnvType):
     def _begin(self, row: Mapping[str, Any]) -> None:
         """Leave the last episode, finished or not, and begin one."""
         self._episode.abandon()
-        self._close()
+        try:
+            self._close()
+        except Exception as error:  # what the last episode could not release does not spoil the next one
+            if self._strict:
+                raise
+            logger.warning("%s could not release what an episode held: %r", type(self).__name__, error)
         self._episode = Episode(type(self).__name__, self._row_id(row), self._trace_path)
 
     def _take_repairs(self) -> Counter[str]:

@@ -13,6 +13,7 @@ import functools
 import inspect
 import json
 import math
+import numbers
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -177,14 +178,16 @@ def wrap_reset(func: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 columns = signature.bind((), {name: row[name] for name in signature.names if name in row}).arguments
             except ToolError as error:
+                self._end(StopReason.ENV_ERROR)
                 got = ", ".join(row) or "none"
                 raise ValueError(f"{type(self).__name__} cannot start from a row with columns {got}: {error}") from None
             if takes_all:
                 columns = {**row, **columns}
             try:
                 text = func(self, **columns)
-            except (ValueError, TypeError, FileNotFoundError):
-                raise  # the row is wrong: whoever wrote it must hear of it
+            except (ValueError, TypeError, FileNotFoundError):  # the row is wrong: whoever wrote it must hear of it
+                self._end(StopReason.ENV_ERROR)
+                raise
             except Exception as error:
                 if self._strict and not isinstance(error, EnvError):
                     raise
@@ -237,6 +240,6 @@ def _as_reward(value: Any) -> float | None:
     """A finite float, or None for missing; anything else is a bug of the environment."""
     if value is None:
         return None
-    if not isinstance(value, int | float):
+    if not isinstance(value, numbers.Real):  # NumPy's numbers are some
         raise TypeError(f"get_reward returned {value!r}; expected a number or None")
     return float(value) if math.isfinite(value) else None

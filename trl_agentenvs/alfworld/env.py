@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from trl_agentenvs.alfworld import data
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.env import ToolEnv
-from trl_agentenvs.errors import ToolError
 from trl_agentenvs.stop import StopReason
 
 __all__ = ["ALFWorldEnv"]
@@ -78,7 +77,6 @@ class ALFWorldEnv(ToolEnv):
         self._show_admissible = show_admissible
         self._win_reward = win_reward
         self._step_cost = step_cost
-        self._engine: Engine | None = None
 
     def reset(self, game: str) -> str:
         """Start a game.
@@ -93,7 +91,6 @@ class ALFWorldEnv(ToolEnv):
             FileNotFoundError: There is no such file.
             ValueError: The id is malformed or the file is no ALFWorld game.
         """
-        self._engine = None  # a row that fails must not leave the last game behind
         self._engine = Engine(data.load(game))
         _banner, _, intro = self._engine.reset().partition("\n\n")
         return self._observe(intro)
@@ -106,8 +103,6 @@ class ALFWorldEnv(ToolEnv):
                 clean O with R, heat O with R, cool O with R or slice O with O, where O is an object and R a
                 receptacle with its number, as in: take mug 1 from desk 2
         """
-        if self._engine is None:
-            raise ToolError("No game is running; it starts with reset.")
         feedback = self._engine.step(command)
         if self._engine.won:
             self._end(StopReason.SOLVED)
@@ -122,7 +117,7 @@ class ALFWorldEnv(ToolEnv):
         return win + steps
 
     def _observe(self, text: str) -> str:
-        if not self._show_admissible or self._engine is None:
+        if not self._show_admissible:
             return text
         return f"{text}\n\nAdmissible commands: {', '.join(self._engine.admissible())}"
 

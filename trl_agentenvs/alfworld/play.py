@@ -88,7 +88,7 @@ def play(env: ALFWorldEnv, game: str, commands: Iterator[str], write: Callable[[
         elif word == "help":
             write(HELP.format(put=_put_words(env)))
         elif word == "admissible":
-            write(_shown("\n".join(_admissible(env))))
+            write(_shown("\n".join(env._engine.admissible())))
         elif word:
             write(_shown(env.act(command=word)))
     reward = env.get_reward()
@@ -98,11 +98,7 @@ def play(env: ALFWorldEnv, game: str, commands: Iterator[str], write: Callable[[
 
 def _put_words(env: ALFWorldEnv) -> str:
     """How this game words putting: "move O to R", in older games "put O in/on R"."""
-    return env._engine.game.dialect.put_command("O", "R") if env._engine else ""
-
-
-def _admissible(env: ALFWorldEnv) -> list[str]:
-    return env._engine.admissible() if env._engine else []
+    return env._engine.game.dialect.put_command("O", "R")
 
 
 def _shown(text: str) -> str:
