@@ -88,12 +88,16 @@ def _coerce_union(value: Any, options: tuple[Any, ...]) -> Any:
         return None
     kinds = [option for option in options if option is not types.NoneType]
     # A value that already fits is not to be turned into an earlier member's type.
-    for kind in sorted(kinds, key=lambda kind: type(value) is not (typing.get_origin(kind) or kind)):
+    for kind in sorted(kinds, key=lambda kind: not _is_exactly(value, kind)):
         try:
             return coerce(value, kind)
         except CoercionError:
             continue
     raise CoercionError(" or ".join(map(describe, kinds)))
+
+
+def _is_exactly(value: Any, kind: Any) -> bool:
+    return type(value) is (typing.get_origin(kind) or kind)
 
 
 def _choose(value: Any, choices: dict[Any, Any], kind: Any) -> Any:
