@@ -149,6 +149,12 @@ def test_process_that_each_episode_leaves_is_found(monkeypatch):
     assert [finding.rule for finding in check_env(LeaksProcesses, ROWS)] == ["leaks"]
 
 
+def test_environment_too_slow_to_look_for_leaks_is_told(monkeypatch, caplog):
+    monkeypatch.setattr(leaks, "LEAK_WALL_S", 0.0)
+    assert check_env(LeaksFiles, ROWS) == []
+    assert "not checked: leaks; 1 resets took more than 0 s" in caplog.text
+
+
 @pytest.mark.parametrize("env", [ChangesFolder, ChangesVariable, SeedsGlobalRandom, ChangesArguments, SetsSignal])
 def test_check_puts_global_state_back(env):
     before = os.getcwd(), dict(os.environ), random.getstate(), list(sys.argv), signal.getsignal(signal.SIGUSR1)

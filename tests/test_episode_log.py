@@ -96,6 +96,16 @@ def test_figure_that_no_episode_has_is_not_logged_as_zero():
     assert "Room/tool_error_rate" not in logged
 
 
+def test_repairs_are_told_per_episode_and_not_per_episode_that_needed_some():
+    logged: dict[str, float] = {}
+    envs = [played(0) for _ in range(4)]
+    envs[0]._note_repair("malformed_call")
+    EpisodeLog()(
+        completions=[[said("No.")]] * 4, completion_ids=[[2]] * 4, environments=envs, log_metric=logged.__setitem__
+    )
+    assert logged["Room/repairs/malformed_call"] == logged["Room/repairs"] == 0.25
+
+
 def test_repair_made_on_the_trainers_side_is_counted():
     env = played(0)
     env._note_repair("malformed_call")

@@ -23,7 +23,8 @@ from .check_tools import check_tools, schema_renderer
 
 __all__ = ["RULES", "Finding", "check_env"]
 
-logger = logging.getLogger("trl_agentenvs")
+logger = logging.getLogger("trl_agentenvs.check")
+environments_logger = logging.getLogger("trl_agentenvs")
 
 RULES: dict[str, str] = {
     "factory": "the factory builds an instance without arguments",
@@ -59,7 +60,7 @@ def check_env(
     """Run the contract against an environment.
 
     Rules that rest on a broken one are not run, so one fault gives one finding and not ten. What cannot be checked for
-    want of a library is said in the log.
+    want of a library or of time is said in the log.
 
     Args:
         factory: What a trainer would get as `environment_factory`: a class, `MyEnv.configured(...)`, a partial.
@@ -85,12 +86,12 @@ def check_env(
         stored = None
     with only_new_garbage(), private_temp_folder() as temp_folder, Subject(factory, starts, policy) as subject:
         surroundings = Surroundings()
-        logger.disabled = True  # failures that the check provokes are findings, not news
+        environments_logger.disabled = True  # failures that the check provokes are findings, not news
         try:
             findings = list(_check(subject, render, stored, temp_folder))
             findings += surroundings.check()
         finally:
-            logger.disabled = False
+            environments_logger.disabled = False
             surroundings.restore()
     return findings
 

@@ -28,6 +28,8 @@ from .check_subject import Finding, Subject, show
 
 __all__ = ["Surroundings", "check_leaks", "only_new_garbage", "private_temp_folder"]
 
+logger = logging.getLogger("trl_agentenvs.check")
+
 RESETS = 100
 WARM_UP_RESETS = 10
 LEAK_WALL_S = 20.0
@@ -60,6 +62,7 @@ def check_leaks(subject: Subject, temp_folder: Path) -> Iterator[Finding]:
         if time.monotonic() > deadline:
             break
     if not before:
+        logger.warning("not checked: leaks; %d resets took more than %g s", resets, LEAK_WALL_S)
         return
     after = _held(temp_folder)
     if any(after[kind] > before[kind] for kind in before):

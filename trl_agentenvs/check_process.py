@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import pickle
 import subprocess
@@ -18,6 +19,8 @@ from collections.abc import Iterator
 from .check_subject import Finding, Subject, show, show_difference
 
 __all__ = ["check_other_process"]
+
+logger = logging.getLogger("trl_agentenvs.check")
 
 PROCESS_WAIT_S = 120.0
 _HASH_SEEDS = ("1", "2")
@@ -33,6 +36,7 @@ def check_other_process(subject: Subject) -> Iterator[Finding]:
     while isinstance(made_by, functools.partial):
         made_by = made_by.func
     if getattr(made_by, "__module__", None) == "__main__":
+        logger.warning("not checked: starts in another process, which cannot import from the main script")
         return
     seed = next(seed for seed in _HASH_SEEDS if seed != os.environ.get("PYTHONHASHSEED"))
     surroundings = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -17,7 +17,7 @@ from .toollint import tool_faults
 
 __all__ = ["check_tools", "schema_renderer"]
 
-logger = logging.getLogger("trl_agentenvs")
+logger = logging.getLogger("trl_agentenvs.check")
 
 # Names under which other frameworks keep what a trainer, not a model, should call.
 HELPER_NAMES = frozenset(

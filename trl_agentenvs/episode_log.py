@@ -69,7 +69,10 @@ class EpisodeLog:
 
 def _log_means(env_name: str, episodes: list[dict[str, float]], log_metric: Any) -> None:
     for figure in sorted({figure for episode in episodes for figure in episode}):
-        log_metric(f"{env_name}/{figure}", fmean(episode[figure] for episode in episodes if figure in episode))
+        known = [episode[figure] for episode in episodes if figure in episode]
+        if figure.startswith("repairs/"):  # a kind that an episode does not list was not needed there
+            known += [0.0] * (len(episodes) - len(known))
+        log_metric(f"{env_name}/{figure}", fmean(known))
     turns = sum(episode["turns"] for episode in episodes)
     if turns:
         log_metric(f"{env_name}/tool_error_rate", sum(episode["tool_errors"] for episode in episodes) / turns)

@@ -10,8 +10,9 @@ __all__ = ["StopReason"]
 class StopReason(StrEnum):
     """Why a rollout ended. Members compare equal to their lower-case names; `sentence` is what the model reads.
 
-    The environment sets the first six. The rest is only visible in the generated tokens, so the trainer's side
-    (`trl_agentenvs.EpisodeLog`) sets it.
+    The environment sets the first six. What only the generated tokens show, the trainer's side sets
+    (`trl_agentenvs.EpisodeLog`): the others, GAVE_UP, and TURN_BUDGET for the trainer's own limit. Where it does not,
+    scoring an episode that runs ends it as GAVE_UP or NO_CALL, and resetting one that was not scored as TRUNCATED.
     """
 
     def __new__(cls, value: str, sentence: str) -> StopReason:
