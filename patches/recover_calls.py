@@ -15,8 +15,7 @@ gets a call named `malformed_tool_call` in its message, for reward functions and
 
 Limits: after `max_in_a_row` malformed turns in a row the next one ends the rollout, as without the patch; whatever else
 bounds a rollout (`max_tool_calling_iterations`, the token budget) still does. A turn that was cut at the token budget
-is not recovered: no answer would fit. What counts as malformed: see `malformed`. With transformers before 5.13 the
-parser takes no notice of thinking blocks, so a call inside one is made. GRPOTrainer and its subclasses only:
+is not recovered: no answer would fit. What counts as malformed: see `malformed`. GRPOTrainer and its subclasses only:
 AsyncGRPOTrainer renders the conversation anew each turn, where an invented call would change the model's own tokens.
 
 Delete when: every supported TRL answers calls it could not parse.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 
 import pytest
@@ -13,8 +12,7 @@ from trl_agentenvs import patches
 from trl_agentenvs.patches import keep_whitespace
 
 VALUES = ["    return 1\n", "\n\n", "  ", "", "a\n", "\ta", "plain", "two\nlines\n\n", " <b> & </b> ", "\r\nx\r\n"]
-HAS_TEMPLATES = importlib.util.find_spec("transformers.utils.chat_parsing") is not None  # since transformers 5.13
-needs_templates = pytest.mark.skipif(not HAS_TEMPLATES, reason="this transformers has no response templates")
+pytestmark = pytest.mark.trainer
 QWEN = ("qwen3_5_nothink", "qwen3_5_think", "qwen3_6")
 
 
@@ -53,19 +51,16 @@ def round_trip(template: str, new: str) -> str:
     return parsed["function"]["arguments"]["new"]
 
 
-@needs_templates
 @pytest.mark.parametrize("template", QWEN)
 @pytest.mark.parametrize("value", VALUES)
 def test_what_is_rendered_is_what_is_parsed(patched, template, value):
     assert round_trip(template, value) == value
 
 
-@needs_templates
 def test_stock_trl_strips():
     assert round_trip("qwen3_5_nothink", "    return 1\n") == "return 1"
 
 
-@needs_templates
 def test_every_template_with_parameter_tags_is_mended(patched):
     from trl import chat_template_utils as utils
 
@@ -75,7 +70,6 @@ def test_every_template_with_parameter_tags_is_mended(patched):
     assert keep_whitespace._stripping_fields() == {}
 
 
-@needs_templates
 def test_a_tool_gets_the_text_as_it_was_written(patched):
     class Editor:
         def reset(self, **row):
@@ -103,7 +97,6 @@ def test_a_tool_gets_the_text_as_it_was_written(patched):
     assert trainer.environments[0].text == new
 
 
-@needs_templates
 def test_numbers_are_still_numbers(patched):
     class Counter:
         def reset(self, **row):
@@ -126,7 +119,6 @@ def test_numbers_are_still_numbers(patched):
     assert (type(trainer.environments[0].step), trainer.environments[0].step) == (int, 7)
 
 
-@needs_templates
 def test_undo_puts_the_very_arguments_back():
     from trl import chat_template_utils as utils
 
@@ -140,7 +132,6 @@ def test_undo_puts_the_very_arguments_back():
     assert json.dumps(utils.qwen3_5_template) == text
 
 
-@needs_templates
 def test_it_steps_aside_where_templates_keep_whitespace(monkeypatch):
     from trl import chat_template_utils as utils
 
@@ -163,7 +154,7 @@ def test_a_moved_template_is_named(monkeypatch):
         patches.apply(only=["keep_whitespace"])
 
 
-@pytest.mark.skipif(HAS_TEMPLATES, reason="this transformers has response templates")
-def test_it_steps_aside_without_response_templates():
+def test_it_steps_aside_without_response_templates(monkeypatch):
+    monkeypatch.setattr(keep_whitespace, "is_installed", lambda module: False)
     assert patches.apply(only=["keep_whitespace"]) == []
     assert patches.status()["keep_whitespace"] == "stepped aside: this transformers has no response templates"

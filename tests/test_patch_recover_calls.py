@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 
 import pytest
@@ -16,10 +15,6 @@ pytestmark = pytest.mark.trainer
 
 JSON, XML, THINK = "qwen3", "qwen3_5_nothink", "qwen3_5_think"
 UNBALANCED = f'<tool_call>\n{{"name": "add", "arguments": {{"step": 1}}\n</tool_call>{EOS}'
-
-
-# Transformers before 5.13: it does not see that a call is inside a thinking block, and parses only whole calls.
-LEGACY_PARSER = importlib.util.find_spec("transformers.utils.chat_parsing") is None
 
 
 @pytest.fixture
@@ -74,9 +69,8 @@ MALFORMED = [
     (XML, raw(XML, "<function=add>\n<parameter=step>\n1\n</parameter>\n</function>"), "the tool-call tag"),
     (THINK, raw(THINK, call_text(JSON, "add", step=1)), "it is written in JSON"),
     (THINK, raw(THINK, "<function=add>\n</function>"), "the tool-call tag"),
+    (THINK, f"hm\n{call(XML, 'add', step=1)}", "inside your thinking"),
 ]
-if not LEGACY_PARSER:
-    MALFORMED.append((THINK, f"hm\n{call(XML, 'add', step=1)}", "inside your thinking"))
 
 
 @functools.cache
@@ -194,8 +188,6 @@ UNMAKABLE = {
     json_call("add", None): "add needs step; you gave no arguments; it accepts step, times (optional).",
     call(JSON, "add", step=1, why="so"): "add does not take all of what you gave; you gave step, why; "
     "it accepts step, times (optional).",
-}
-NO_OBJECT = {
     json_call("add", "one"): "The arguments of add must be one JSON object of names and values, got 'one'.",
     json_call("add", [1]): "The arguments of add must be one JSON object of names and values, got [1].",
     json_call("add", "[1]"): "The arguments of add must be one JSON object of names and values, got '[1]'.",
@@ -207,8 +199,8 @@ NO_OBJECT = {
 def refused() -> tuple[dict[str, Rollout], ScriptedGRPOTrainer]:
     """The rollouts of one batch, by the call each begins with, and their trainer."""
     with patches.applied(only=["recover_calls"]):
-        trainer = play(Counter, [[turn, say(JSON)] for turn in (*UNMAKABLE, *NO_OBJECT)])
-    return dict(zip((*UNMAKABLE, *NO_OBJECT), trainer.rollouts, strict=True)), trainer
+        trainer = play(Counter, [[turn, say(JSON)] for turn in UNMAKABLE])
+    return dict(zip(UNMAKABLE, trainer.rollouts, strict=True)), trainer
 
 
 @pytest.mark.parametrize(("turn", "answer"), UNMAKABLE.items())
@@ -216,21 +208,12 @@ def test_a_call_that_cannot_be_made_is_answered_with_the_fix(turn, answer):
     assert answer_to(refused()[0][turn]) == str({"error": answer})
 
 
-@pytest.mark.parametrize(("turn", "answer"), NO_OBJECT.items())
-def test_arguments_that_are_no_object_are_answered_with_the_fix(turn, answer):
-    if LEGACY_PARSER:
-        assert 'its "arguments" are not a JSON object' in answer_to(refused()[0][turn])
-    else:
-        assert answer_to(refused()[0][turn]) == str({"error": answer})
-
-
 def test_calls_that_cannot_be_made_count_as_failures_and_run_nothing():
     _, trainer = refused()
     assert trainer.state.log_history[0]["tools/failure_frequency"] == 1
-    assert [environment.count for environment in trainer.environments] == [0] * len(UNMAKABLE | NO_OBJECT)
+    assert [environment.count for environment in trainer.environments] == [0] * len(UNMAKABLE)
 
 
-@pytest.mark.skipif(LEGACY_PARSER, reason="this parser takes a call with a string of arguments for malformed")
 def test_a_json_string_of_arguments_is_unpacked_and_the_call_made(patched):
     rollout, trainer = run(JSON, json_call("add", '{"step": 4, "times": 2}'), say(JSON))
     assert answer_to(rollout) == "value=8"
@@ -300,9 +283,9 @@ def test_a_tool_env_answers_for_itself(patched):
         call(JSON, "nope", command="go"): "act",
         json_call("act", None): "act needs command",
         call(JSON, "act", cmd="go", content=None): "You go.",
+        json_call("act", "[1]"): "act",
+        json_call("act", '{"command": "go"}'): "You go.",
     }
-    if not LEGACY_PARSER:
-        answers |= {json_call("act", "[1]"): "act", json_call("act", '{"command": "go"}'): "You go."}
     trainer = play(Game, [[turn, call(JSON, "act", command="wait"), say(JSON)] for turn in answers])
     for answer, rollout in zip(answers.values(), trainer.rollouts, strict=True):
         assert answer in rollout.texts("tool")[0]

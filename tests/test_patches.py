@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import logging
 import subprocess
 import sys
@@ -16,8 +15,7 @@ from trl_agentenvs import patches
 from trl_agentenvs.patches import frame
 
 REPO = Path(__file__).resolve().parent.parent
-HAS_TEMPLATES = importlib.util.find_spec("transformers.utils.chat_parsing") is not None  # since transformers 5.13
-REAL = tuple(name for name in patches.PATCHES if name != "keep_whitespace" or HAS_TEMPLATES)  # what is not put aside
+pytestmark = pytest.mark.trainer
 
 
 def loop() -> object:
@@ -26,8 +24,8 @@ def loop() -> object:
     return GRPOTrainer.__dict__["_tool_call_loop"]
 
 
-def states(names: tuple[str, ...]) -> set[str]:
-    return {patches.status()[name] for name in names}
+def states() -> set[str]:
+    return set(patches.status().values())
 
 
 @pytest.fixture
@@ -207,13 +205,13 @@ def test_importing_the_patches_imports_nothing_heavy():
 
 def test_applied_is_active_inside_and_gone_outside():
     before = loop()
-    assert states(REAL) == {"not applied"}
+    assert states() == {"not applied"}
     with patches.applied("24gb") as active:
-        assert active == list(REAL)
-        assert states(REAL) == {"active"}
+        assert active == list(patches.PATCHES)
+        assert states() == {"active"}
         assert loop() is not before
     assert loop() is before
-    assert states(REAL) == {"not applied"}
+    assert states() == {"not applied"}
 
 
 def test_only_and_without_narrow_the_choice():
@@ -227,8 +225,8 @@ def test_only_and_without_narrow_the_choice():
 def test_applying_twice_changes_nothing():
     with patches.applied(), patches.applied() as active:
         once = loop()
-        assert active == list(REAL)
-        assert patches.apply() == list(REAL)
+        assert active == list(patches.PATCHES)
+        assert patches.apply() == list(patches.PATCHES)
         assert loop() is once
 
 
@@ -237,7 +235,7 @@ def test_an_inner_context_undoes_only_what_it_applied():
     with patches.applied(only=["recover_calls"]):
         outer = loop()
         with patches.applied() as active:
-            assert active == list(REAL)
+            assert active == list(patches.PATCHES)
         assert loop() is outer
         assert patches.status()["recover_calls"] == "active"
     assert loop() is before
@@ -265,10 +263,10 @@ def test_a_patch_is_recognised_under_the_package_s_other_name():
     with patches.applied():
         once = loop()
         with elsewhere.applied() as active:
-            assert active == list(REAL)
+            assert active == list(patches.PATCHES)
             assert loop() is once
         assert loop() is once
-        assert {elsewhere.status()[name] for name in REAL} == {"active"}
+        assert {elsewhere.status()[name] for name in patches.PATCHES} == {"active"}
 
 
 def test_options_reach_the_patch_and_differing_ones_are_refused():
@@ -284,7 +282,7 @@ def test_one_log_line_per_newly_active_patch(caplog):
     with patches.applied(), patches.applied():
         pass
     lines = [record.getMessage() for record in caplog.records if "is active" in record.getMessage()]
-    assert [line.partition(" ")[0] for line in lines] == list(REAL)
+    assert [line.partition(" ")[0] for line in lines] == list(patches.PATCHES)
     assert "trl#5389" in caplog.text
 
 
