@@ -5,6 +5,7 @@ Run it: `python examples/own_env.py`
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from trl_agentenvs import StopReason, ToolEnv, check_env
@@ -37,9 +38,10 @@ class NumberEnv(ToolEnv):
         return float(self._stop is StopReason.SOLVED)
 
     @classmethod
-    def _rows(cls, split: str, n: int | None, seed: int, **options: Any) -> list[dict[str, Any]]:
+    def _rows(cls, split: str, n: int | None, seed: int) -> list[dict[str, Any]]:
         numbers = range(1, 101, 2) if split == "train" else range(2, 101, 2)
-        return [{"number": number} for number in numbers][:n]
+        chosen = numbers if n is None else random.Random(f"{split}:{seed}").sample(numbers, n)
+        return [{"number": number} for number in chosen]
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,26 @@ def test_example_runs_with_the_standard_library_alone(name, repo, tmp_path):
     assert done.returncode == 0, done.stderr
     for words in EXPECTED[name]:
         assert words in done.stdout
+
+
+def first_code(path: Path) -> str:
+    return path.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+
+
+def test_environment_of_the_documentation_plays(repo):
+    names = {"__name__": "documentation"}
+    exec(first_code(repo / "docs" / "environments.md"), names)
+    env_class = names["GuessEnv"]
+    assert env_class._rows("train", 3, 0) != env_class._rows("train", 3, 1)
+    env = env_class.configured(strict=True)()
+    assert env.reset(**env_class._rows("train", None, 0)[6]) == "Guess a number from 1 to 100."
+    assert [env.guess(number="8"), env.guess(number=7)] == ["Lower.", "Right.\n\nThe episode is over: solved."]
+    assert env.get_reward() == 0.98
+
+
+def test_code_of_the_alfworld_page_runs(repo, capsys):
+    exec(first_code(repo / "docs" / "alfworld.md"), {})
+    assert "You arrive at fridge 1." in capsys.readouterr().out
 
 
 def test_own_environment_is_about_thirty_lines(repo):
