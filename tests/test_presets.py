@@ -72,6 +72,13 @@ def test_24gb_is_the_preset_when_none_is_named() -> None:
     assert resolved.sources["beta"] == "preset 24gb"
 
 
+def test_cpu_demo_plays_what_its_warm_start_learnt() -> None:
+    demos = pytest.importorskip("trl_agentenvs.training.demos")
+    resolved = resolve(["--preset", "cpu-demo"])
+    assert resolved.options("env_options").items() >= dict(demos.ENV_OPTIONS).items()
+    assert resolved.options("data_options").items() >= dict(demos.DATA_OPTIONS).items()
+
+
 def test_none_leaves_trl_its_defaults() -> None:
     from trl import GRPOConfig
 
