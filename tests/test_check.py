@@ -3,91 +3,19 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import random
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trl_agentenvs import StopReason, ToolEnv, check, check_env
-from trl_agentenvs.results import neutralise
-
-ROWS = [{"number": 3}, {"number": 8}]
-
-
-class Good(ToolEnv):
-    """Guess a number; the environments below break one rule each."""
-
-    max_turns = 20
-
-    def reset(self, number: int) -> str:
-        self._number, self._guesses = number, 0
-        return f"Hidden: a number below {number + 10}."
-
-    def guess(self, number: int) -> str:
-        """Guess the number.
-
-        Args:
-            number: The guess.
-        """
-        self._guesses += 1
-        if number == self._number:
-            self._end(StopReason.SOLVED)
-        return f"guess {self._guesses}: {'right' if number == self._number else 'wrong'}"
-
-    def get_reward(self) -> float | None:
-        return float(self._stop is StopReason.SOLVED)
-
-
-def tolerant(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a plain method take anything, with the signature and schema of the original."""
-
-    names = list(inspect.signature(func).parameters)[1:]
-
-    def texts(given: dict[str, Any]) -> dict[str, str]:
-        return {name: given[name] if isinstance(given.get(name), str) else "" for name in names}
-
-    @functools.wraps(func)
-    def wrapper(self: Any, **given: Any) -> Any:
-        return func(self, **texts(given))
-
-    @functools.wraps(func)
-    async def async_wrapper(self: Any, **given: Any) -> Any:
-        return await func(self, **texts(given))
-
-    return async_wrapper if inspect.iscoroutinefunction(func) else wrapper
-
-
-class Plain:
-    """An environment that derives from nothing of ours."""
-
-    def reset(self, **row: Any) -> str:
-        self.row, self.words = row["number"], 0
-        return f"Say {row['number']} words."
-
-    @tolerant
-    def say(self, word: str) -> str:
-        """Say a word.
-
-        Args:
-            word: The word.
-        """
-        self.words += 1
-        return f"You said {neutralise(word)}, {self.words} so far."
-
-    def get_reward(self) -> float:
-        return float(getattr(self, "words", 0))
-
-
-def rules(factory: Any, rows: list[dict[str, Any]] = ROWS, **options: Any) -> list[str]:
-    return [finding.rule for finding in check_env(factory, rows, **options)]
+from tests.checked import ROWS, Good, Plain, rules
+from trl_agentenvs import check, check_env
 
 
 class AsyncTools(Good):

@@ -3,87 +3,19 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import random
 import signal
 import sqlite3
 import sys
 import threading
 import types
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from trl_agentenvs import StopReason, ToolEnv, check, check_env
+from tests.checked import ROWS, Good, Plain, assert_breaks_only, rules
+from trl_agentenvs import check, check_env
 from trl_agentenvs import check_threads as threads
-from trl_agentenvs.results import neutralise
-
-ROWS = [{"number": 3}, {"number": 8}]
-
-
-class Good(ToolEnv):
-    """Guess a number; the environments below break one rule each."""
-
-    max_turns = 20
-
-    def reset(self, number: int) -> str:
-        self._number, self._guesses = number, 0
-        return f"Hidden: a number below {number + 10}."
-
-    def guess(self, number: int) -> str:
-        """Guess the number.
-
-        Args:
-            number: The guess.
-        """
-        self._guesses += 1
-        if number == self._number:
-            self._end(StopReason.SOLVED)
-        return f"guess {self._guesses}: {'right' if number == self._number else 'wrong'}"
-
-    def get_reward(self) -> float | None:
-        return float(self._stop is StopReason.SOLVED)
-
-
-def tolerant(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a plain method take anything, with the signature and schema of the original."""
-
-    names = list(inspect.signature(func).parameters)[1:]
-
-    def texts(given: dict[str, Any]) -> dict[str, str]:
-        return {name: given[name] if isinstance(given.get(name), str) else "" for name in names}
-
-    @functools.wraps(func)
-    def wrapper(self: Any, **given: Any) -> Any:
-        return func(self, **texts(given))
-
-    @functools.wraps(func)
-    async def async_wrapper(self: Any, **given: Any) -> Any:
-        return await func(self, **texts(given))
-
-    return async_wrapper if inspect.iscoroutinefunction(func) else wrapper
-
-
-class Plain:
-    """An environment that derives from nothing of ours."""
-
-    def reset(self, **row: Any) -> str:
-        self.row, self.words = row["number"], 0
-        return f"Say {row['number']} words."
-
-    @tolerant
-    def say(self, word: str) -> str:
-        """Say a word.
-
-        Args:
-            word: The word.
-        """
-        self.words += 1
-        return f"You said {neutralise(word)}, {self.words} so far."
-
-    def get_reward(self) -> float:
-        return float(getattr(self, "words", 0))
 
 
 class DeclaredColumnsOnly(Plain):
@@ -209,10 +141,6 @@ BROKEN = {
 }
 
 
-def rules(factory: Any, rows: list[dict[str, Any]] = ROWS, **options: Any) -> list[str]:
-    return [finding.rule for finding in check_env(factory, rows, **options)]
-
-
 @pytest.fixture(autouse=True)
 def _no_child(monkeypatch):
     """Start no child process: it takes longer than all other rules together."""
@@ -221,12 +149,7 @@ def _no_child(monkeypatch):
 
 @pytest.mark.parametrize(("env", "rule"), BROKEN.items(), ids=lambda value: getattr(value, "__name__", value))
 def test_broken_environment_breaks_exactly_one_rule(env, rule):
-    findings = check_env(env, ROWS)
-    assert {finding.rule for finding in findings} == {rule}, findings
-    for finding in findings:
-        assert finding.message.endswith(".")
-        assert " at 0x" not in finding.message
-        assert len(finding.message) < 900
+    assert_breaks_only(env, rule)
 
 
 def test_deadlock_between_threads_is_a_finding_and_does_not_hang(monkeypatch):

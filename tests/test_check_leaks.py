@@ -14,39 +14,13 @@ from typing import Any
 
 import pytest
 
-from trl_agentenvs import StopReason, ToolEnv, check, check_env
+from tests.checked import ROWS, Good, assert_breaks_only
+from trl_agentenvs import check, check_env
 from trl_agentenvs import check_leaks as leaks
-
-ROWS = [{"number": 3}, {"number": 8}]
-
 
 KEPT: list[Any] = []
 STOP = threading.Event()
 PIPE_END, PIPE_START = os.pipe()
-
-
-class Good(ToolEnv):
-    """Guess a number; the environments below break one rule each."""
-
-    max_turns = 20
-
-    def reset(self, number: int) -> str:
-        self._number, self._guesses = number, 0
-        return f"Hidden: a number below {number + 10}."
-
-    def guess(self, number: int) -> str:
-        """Guess the number.
-
-        Args:
-            number: The guess.
-        """
-        self._guesses += 1
-        if number == self._number:
-            self._end(StopReason.SOLVED)
-        return f"guess {self._guesses}: {'right' if number == self._number else 'wrong'}"
-
-    def get_reward(self) -> float | None:
-        return float(self._stop is StopReason.SOLVED)
 
 
 class LeaksFiles(Good):
@@ -136,12 +110,7 @@ def _clean_up(monkeypatch):
 
 @pytest.mark.parametrize(("env", "rule"), BROKEN.items(), ids=lambda value: getattr(value, "__name__", value))
 def test_broken_environment_breaks_exactly_one_rule(env, rule):
-    findings = check_env(env, ROWS)
-    assert {finding.rule for finding in findings} == {rule}, findings
-    for finding in findings:
-        assert finding.message.endswith(".")
-        assert " at 0x" not in finding.message
-        assert len(finding.message) < 900
+    assert_breaks_only(env, rule)
 
 
 def test_process_that_each_episode_leaves_is_found(monkeypatch):

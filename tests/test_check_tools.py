@@ -2,57 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.checked import ROWS, Plain, assert_breaks_only, tolerant
 from trl_agentenvs import check, check_env
-from trl_agentenvs.results import neutralise
-
-ROWS = [{"number": 3}, {"number": 8}]
-
-
-def tolerant(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a plain method take anything, with the signature and schema of the original."""
-
-    names = list(inspect.signature(func).parameters)[1:]
-
-    def texts(given: dict[str, Any]) -> dict[str, str]:
-        return {name: given[name] if isinstance(given.get(name), str) else "" for name in names}
-
-    @functools.wraps(func)
-    def wrapper(self: Any, **given: Any) -> Any:
-        return func(self, **texts(given))
-
-    @functools.wraps(func)
-    async def async_wrapper(self: Any, **given: Any) -> Any:
-        return await func(self, **texts(given))
-
-    return async_wrapper if inspect.iscoroutinefunction(func) else wrapper
-
-
-class Plain:
-    """An environment that derives from nothing of ours."""
-
-    def reset(self, **row: Any) -> str:
-        self.row, self.words = row["number"], 0
-        return f"Say {row['number']} words."
-
-    @tolerant
-    def say(self, word: str) -> str:
-        """Say a word.
-
-        Args:
-            word: The word.
-        """
-        self.words += 1
-        return f"You said {neutralise(word)}, {self.words} so far."
-
-    def get_reward(self) -> float:
-        return float(getattr(self, "words", 0))
 
 
 class NeedsArgument(Plain):
@@ -191,12 +146,7 @@ def _no_child(monkeypatch):
 
 @pytest.mark.parametrize(("env", "rule"), BROKEN.items(), ids=lambda value: getattr(value, "__name__", value))
 def test_broken_environment_breaks_exactly_one_rule(env, rule):
-    findings = check_env(env, ROWS)
-    assert {finding.rule for finding in findings} == {rule}, findings
-    for finding in findings:
-        assert finding.message.endswith(".")
-        assert " at 0x" not in finding.message
-        assert len(finding.message) < 900
+    assert_breaks_only(env, rule)
 
 
 def test_type_without_a_json_schema_is_found():
