@@ -204,7 +204,7 @@ class Expert:
 
     def _treat(self, thing: str) -> str:
         verb = self._task.verb
-        for spot in self._ofkind_of(_TOOL_OF_VERB[verb]):
+        for spot in self._of_kind(_TOOL_OF_VERB[verb]):
             command = f"{verb} {thing} with {spot.name}"
             if command not in self._refused:
                 return self._go(spot) or command
@@ -212,7 +212,7 @@ class Expert:
 
     def _place(self, thing: str) -> str:
         home = self._home()
-        for spot in [home] if home is not None else self._ofkind_of(self._task.parent):
+        for spot in [home] if home is not None else self._of_kind(self._task.parent):
             command = f"put {thing} in/on {spot.name}" if self._old_wording else f"move {thing} to {spot.name}"
             if command not in self._refused:
                 return self._reach(spot) or command
@@ -222,7 +222,7 @@ class Expert:
         """The receptacle that must take the second object, once it holds the first."""
         if self._task.count < 2:
             return None
-        for spot in self._ofkind_of(self._task.parent):
+        for spot in self._of_kind(self._task.parent):
             if any(kind_of(thing) == self._task.target for thing in spot.objects or ()):
                 return spot
         return None
@@ -273,7 +273,7 @@ class Expert:
                 if kind_of(thing) == kind and thing != self._held:
                     yield spot, thing
 
-    def _ofkind_of(self, kind: str) -> Iterable[_Spot]:
+    def _of_kind(self, kind: str) -> Iterable[_Spot]:
         """Receptacles of a kind, those that are near or known to be open first."""
         spots = [spot for spot in self._spots.values() if spot.kind == kind and not self._gave_up(spot)]
         return sorted(

@@ -144,7 +144,7 @@ class Game:
         except UnicodeDecodeError:
             raise GameFileError(f"{path} is not a game file: it is not UTF-8 text") from None
         except (OSError, ValueError) as error:
-            raise GameFileError(f"{path!r} cannot be read: {error}") from None
+            raise GameFileError(f"{str(path)!r} cannot be read: {error}") from None
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:

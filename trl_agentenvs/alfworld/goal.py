@@ -61,6 +61,8 @@ DYNAMIC_ARITY: Mapping[str, int] = {
 
 _UNINDEXED = frozenset({"cancontain"})  # by far the most facts, and no goal narrows by them
 
+_SHOWN_CHARS = 80  # of an expression in a message
+
 _Terms: TypeAlias = list[frozenset[Fact]]
 
 
@@ -232,4 +234,4 @@ def _distinct(terms: Iterable[frozenset[Fact]]) -> _Terms:
 
 def _shorten(node: Expression) -> str:
     text = repr(node)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."

@@ -21,6 +21,7 @@ __all__ = [
     "listing",
     "object_text",
     "room_text",
+    "task_of_grammar",
 ]
 
 NOTHING_HAPPENS = "Nothing happens."
