@@ -124,6 +124,16 @@ class Color(enum.Enum):
     BLUE = "blue"
 
 
+Listed = enum.Enum("Listed", {"ONE": [1]})
+
+
+def nested(depth: int = 100_000) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("value", "kind", "expected"),
     [
@@ -156,6 +166,8 @@ class Color(enum.Enum):
         (True, int | bool, True),
         (1, bool | int, 1),
         (7, float | str, 7.0),
+        (None, Literal["a", None], None),
+        ([1], Listed, Listed.ONE),
         ([1], Any, [1]),
     ],
 )
@@ -180,6 +192,9 @@ def test_value_is_read_as_the_declared_type(value, kind, expected):
         ("[1, 2, 3]", tuple[int, int]),
         ("green", Color),
         ("c", Literal["a", "b"]),
+        (nested(), Literal["a", "b"]),
+        (nested(), bool),
+        (nested(), str),
         (None, str),
         (None, int),
     ],

@@ -33,6 +33,8 @@ def _options(kind: Any) -> tuple[Any, ...] | None:
 def accepts_none(kind: Any) -> bool:
     """Whether the declared type admits None."""
     options = _options(kind)
+    if typing.get_origin(kind) is typing.Literal:
+        return None in typing.get_args(kind)
     return kind in (Any, None, types.NoneType) or (options is not None and any(map(accepts_none, options)))
 
 
@@ -73,9 +75,9 @@ def coerce(value: Any, kind: Any) -> Any:
         return None
     origin = typing.get_origin(kind) or kind
     if origin is typing.Literal:
-        return _choose(value, {choice: choice for choice in typing.get_args(kind)}, kind)
+        return _choose(value, [(choice, choice) for choice in typing.get_args(kind)], kind)
     if isinstance(origin, type) and issubclass(origin, enum.Enum):
-        choices = {member.name: member for member in origin} | {member.value: member for member in origin}
+        choices = [*((member.name, member) for member in origin), *((member.value, member) for member in origin)]
         return value if isinstance(value, origin) else _choose(value, choices, kind)
     convert = _CONVERSIONS.get(origin)
     if convert is None:
@@ -100,14 +102,20 @@ def _is_exactly(value: Any, kind: Any) -> bool:
     return type(value) is (typing.get_origin(kind) or kind)
 
 
-def _choose(value: Any, choices: dict[Any, Any], kind: Any) -> Any:
-    for key, choice in choices.items():
+def _choose(value: Any, choices: list[tuple[Any, Any]], kind: Any) -> Any:
+    for key, choice in choices:
         if type(key) is type(value) and key == value:
             return choice
-    close = [choice for key, choice in choices.items() if str(key).lower() == str(value).strip().lower()]
+    word = _word(value)
+    close = [choice for key, choice in choices if word is not None and _word(key) == word]
     if close and all(choice is close[0] for choice in close):
         return close[0]
     raise CoercionError(describe(kind))
+
+
+def _word(value: Any) -> str | None:
+    """What a scalar reads like, to compare spellings; None for all else, which may nest too deeply to be shown."""
+    return str(value).strip().lower() if isinstance(value, str | int | float) else None
 
 
 def _to_str(value: Any, kind: Any) -> str:
@@ -149,7 +157,7 @@ def _to_int(value: Any, kind: Any) -> int:
 def _to_bool(value: Any, kind: Any) -> bool:
     if isinstance(value, bool):
         return value
-    word = str(value).strip().lower()
+    word = _word(value)
     if word in TRUE_WORDS | FALSE_WORDS:
         return word in TRUE_WORDS
     raise CoercionError(describe(kind))

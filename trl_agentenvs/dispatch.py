@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import types
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -58,8 +59,18 @@ class ToolSignature:
 
     @cached_property
     def types(self) -> dict[str, Any]:
-        """Resolved annotation of each declared parameter; `Any` where there is none."""
-        hints = typing.get_type_hints(self.func)
+        """Resolved annotation of each declared parameter; `Any` where there is none.
+
+        Raises:
+            TypeError: An annotation is no name at run time.
+        """
+        declared = {name: p.annotation for name, p in self._parameters.items() if p.annotation is not _EMPTY}
+        func: Any = inspect.unwrap(self.func)
+        generics = {parameter.__name__: parameter for parameter in getattr(func, "__type_params__", ())}
+        try:  # parameters alone: what a tool returns may be named by what only a type checker imports
+            hints = typing.get_type_hints(types.SimpleNamespace(__annotations__=declared), func.__globals__, generics)
+        except NameError as error:
+            raise TypeError(f"an annotation of {self.name} cannot be read: {error}; import what it names") from error
         return {name: hints.get(name, Any) for name in self._parameters}
 
     @property
@@ -192,12 +203,11 @@ def resolve_tool(name: Any, tools: Iterable[str]) -> str:
         ToolError: There is no such tool; the sentence lists those there are.
     """
     names = sorted(tools)
-    if name in names:
-        return str(name)
-    plain = str(name).strip().rpartition(".")[2].lower()
-    matches = [tool for tool in names if tool.lower() == plain]
-    if len(matches) == 1:
-        return matches[0]
+    if isinstance(name, str):
+        plain = name.strip().rpartition(".")[2].lower()
+        matches = [name] if name in names else [tool for tool in names if tool.lower() == plain]
+        if len(matches) == 1:
+            return matches[0]
     raise ToolError(f"There is no tool {_show(name)}; the tools are {', '.join(names)}.")
 
 
@@ -212,6 +222,6 @@ def _is_null(value: Any) -> bool:
 def _show(value: Any) -> str:
     try:
         text = repr(value[: SHOWN_VALUE_CHARS + 1] if isinstance(value, str) else value)
-    except RecursionError:
-        return f"a {type(value).__name__} nested too deeply"
+    except (RecursionError, ValueError):  # nested too deeply, or an integer of thousands of digits
+        return f"a {type(value).__name__} too large to show"
     return text if len(text) <= SHOWN_VALUE_CHARS else text[:SHOWN_VALUE_CHARS] + "..."
