@@ -91,7 +91,10 @@ def test_refused_call_does_not_run_the_body_but_costs_a_turn(env):
 
 
 def test_any_name_and_any_arguments_get_an_answer(env):
-    for name in ("add", "nope", "", None, 7, "_end", "reset", "get_reward", "configured", "dataset"):
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    for name in ("add", "nope", "", None, 7, deep, "_end", "reset", "get_reward", "configured", "dataset"):
         for arguments in (None, "", "{", '{"step": 1}', [], {}, {"step": None}, "x" * 10**6):
             assert type(env._call_tool(name, arguments)) is str
 

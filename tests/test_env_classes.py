@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from typing import Any
@@ -63,6 +64,20 @@ def dataset(self: Any) -> str:
     return ""
 
 
+def yielding(self: Any) -> Any:
+    """Give one by one."""
+    yield ""
+
+
+def unnamed(self: Any, x: int, /) -> str:
+    """Do.
+
+    Args:
+        x: A thing.
+    """
+    return ""
+
+
 async def late(self: Any) -> float:
     return 0.0
 
@@ -73,6 +88,8 @@ async def late(self: Any) -> float:
         ({"undocumented": undocumented}, "has no docstring"),
         ({"untyped": untyped}, "parameter x of tool untyped has no type"),
         ({"undescribed": undescribed}, "parameter y of tool undescribed is not described"),
+        ({"yielding": yielding}, "yields"),
+        ({"unnamed": unnamed}, "parameter x of tool unnamed has no name in a call"),
         ({"starred": starred}, "declare each parameter"),
         ({"other": Counter.add}, "another name for add"),
         ({"static": staticmethod(lambda: "")}, "write it as a plain method"),
@@ -93,6 +110,41 @@ def test_public_helper_of_a_mixin_is_found():
 
     with pytest.raises(TypeError, match="prefix it with an underscore if close is no tool"):
         type("Mixed", (Mixin, Counter), {})
+
+
+def test_tool_may_be_called_like_a_method_that_every_class_has():
+    class Register(Counter):
+        def register(self) -> str:
+            """Register."""
+            return "registered"
+
+    env = Register()
+    env.reset(target=1)
+    assert env.register() == "registered"
+
+
+def test_result_may_be_annotated_with_what_only_a_type_checker_knows():
+    class Annotated(Counter):
+        def give(self, step: int) -> Unknown:  # type: ignore[name-defined]  # noqa: F821
+            """Give.
+
+            Args:
+                step: What.
+            """
+            return step
+
+    env = Annotated()
+    env.reset(target=1)
+    assert env.give(step="2") == "2"
+
+
+def test_class_that_leaves_out_the_constructor_is_told_so():
+    @dataclasses.dataclass
+    class Plain(Counter):
+        size: int = 3
+
+    with pytest.raises(TypeError, match=r"Plain never ran ToolEnv.__init__; call super\(\).__init__\(\)"):
+        Plain().reset(target=1)
 
 
 def test_decorated_override_is_a_tool_of_its_own():

@@ -223,6 +223,41 @@ def test_async_tools_of_one_turn_overlap_and_are_all_counted(env):
     assert env._turns == 4
 
 
+def test_calls_that_overlap_do_not_get_past_the_turn_budget(env):
+    async def turn() -> list[str]:
+        return await asyncio.gather(*(env.wait(seconds=0) for _ in range(20)))
+
+    over = "The episode is over: no turns are left."
+    assert sorted(asyncio.run(turn())) == [over] * 15 + ["waited"] * 4 + [f"waited\n\n{over}"]
+    assert env._turns == 5
+
+
+def test_call_that_a_reset_overtook_does_not_touch_the_new_episode():
+    class Late(Counter):
+        max_turns = 1
+
+        async def win(self, seconds: float) -> str:
+            """Win.
+
+            Args:
+                seconds: When.
+            """
+            await asyncio.sleep(seconds)
+            self._end(StopReason.SOLVED)
+            return "won"
+
+    async def play(env: Late) -> None:
+        late = asyncio.create_task(env.win(seconds=0.02))
+        await asyncio.sleep(0.01)
+        env.reset(target=3)
+        await late
+
+    env = Late()
+    env.reset(target=3)
+    asyncio.run(play(env))
+    assert (env._stop, env._turns) == (None, 0)
+
+
 def test_async_tool_is_instructive_too(env):
     assert asyncio.run(env.wait()) == "wait needs seconds; you gave no arguments; it accepts seconds."
 

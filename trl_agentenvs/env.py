@@ -33,7 +33,7 @@ from .episode import Episode
 from .errors import ToolError
 from .rows import EnvSpec, build_dataset
 from .stop import StopReason
-from .toolcall import ToolCall, wrap_get_reward, wrap_reset, wrap_tool
+from .toolcall import ToolCall, running_episode, wrap_get_reward, wrap_reset, wrap_tool
 from .toollint import tool_faults
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class ToolEnv(metaclass=EnvType):
                 faults += [f"{name} must be a plain def"] if inspect.iscoroutinefunction(member) else []
             else:
                 wrap = wrap_tool
-                faults += [f"tool {name} hides {name} of the class; rename it"] if hasattr(EnvType, name) else []
+                faults += [f"tool {name} hides {name} of the class; rename it"] if name in vars(EnvType) else []
                 faults += tool_faults(name, inspect.getattr_static(cls, name))
             if getattr(member, _WRAPPED, None) is member:  # a decorator copies the mark of what it wraps
                 continue
@@ -197,8 +197,8 @@ class ToolEnv(metaclass=EnvType):
         return self._episode.reward_parts
 
     def _end(self, reason: StopReason) -> None:
-        """End the episode; the first reason given stays."""
-        self._episode.end(reason)
+        """End the episode; the first reason given stays. A call that a reset overtook ends its own, not the new one."""
+        running_episode(self).end(reason)
 
     def _close(self) -> None:
         """Release what the episode holds."""
@@ -235,8 +235,8 @@ class ToolEnv(metaclass=EnvType):
                 tool = resolve_tool(name, tools)
                 named = parse_arguments(tool, arguments)
             except ToolError as error:
-                call = ToolCall(self, str(name))
-                call.refuse(error)
+                call = ToolCall(self, name if isinstance(name, str) else type(name).__name__)
+                call.refuse(str(error))
                 return call.settle()
             self._early_repairs += Counter(
                 renamed_tool=int(tool != name), json_arguments=int(isinstance(arguments, str))

@@ -23,6 +23,7 @@ class Episode:
     Attributes:
         id: Unique name, the `rollout` of its trace events; "" for the blank episode before the first reset.
         stop: Why it ended, or None while it runs.
+        begun: Tool calls that began while it ran; ahead of `turns` while some overlap.
         turns: Tool calls answered while it ran, refused ones included.
         tool_errors: Those of them that were refused or raised `ToolError`.
         tool_s: Seconds spent in tools.
@@ -38,6 +39,7 @@ class Episode:
         self.id = "" if blank else uuid.uuid4().hex[:16]
         self.started = time.monotonic()
         self.stop: StopReason | None = None
+        self.begun = 0
         self.turns = 0
         self.tool_errors = 0
         self.tool_s = 0.0
@@ -59,6 +61,13 @@ class Episode:
     def elapsed_s(self) -> float:
         """Seconds since reset."""
         return time.monotonic() - self.started
+
+    def admit(self, max_calls: int | None) -> bool:
+        """Let a tool call begin, or say that it may not: calls that still run count towards the limit, too."""
+        if not self.running or (max_calls is not None and self.begun >= max_calls):
+            return False
+        self.begun += 1
+        return True
 
     def end(self, reason: StopReason) -> None:
         """End the episode. The first reason stays: an episode ends once."""

@@ -7,6 +7,7 @@ Wrappers keep signature and docstring (`functools.wraps`). A call from inside th
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 import functools
@@ -26,22 +27,39 @@ from .stop import StopReason
 
 if TYPE_CHECKING:
     from .env import ToolEnv
+    from .episode import Episode
 
-__all__ = ["ToolCall", "wrap_get_reward", "wrap_reset", "wrap_tool"]
+__all__ = ["ToolCall", "running_episode", "wrap_get_reward", "wrap_reset", "wrap_tool"]
 
 TRACED_ARGUMENT_CHARS = 4000
 
-# The environment whose own code runs in this context (thread or task).
-_running_env: contextvars.ContextVar[object] = contextvars.ContextVar("running_env", default=None)
+# Not failures of an environment: somebody stops the program, or the awaiting of a body. All else that a body raises is,
+# whatever it derives from: code that is run for a model may call `sys.exit`, and a library in Rust may panic.
+_STOPS_PROGRAM = (KeyboardInterrupt,)
+_STOPS_AWAITING = (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)
+
+# The environment whose own code runs in this context (thread or task), and the episode that it runs for.
+_running: contextvars.ContextVar[tuple[object, Episode] | None] = contextvars.ContextVar("running", default=None)
 
 
 @contextlib.contextmanager
 def _inside(env: ToolEnv) -> Iterator[None]:
-    token = _running_env.set(env)
+    token = _running.set((env, env._episode))
     try:
         yield
     finally:
-        _running_env.reset(token)
+        _running.reset(token)
+
+
+def _is_inside(env: ToolEnv) -> bool:
+    running = _running.get()
+    return running is not None and running[0] is env
+
+
+def running_episode(env: ToolEnv) -> Episode:
+    """The episode for which code of `env` runs in this context, also after a reset meanwhile; else the current one."""
+    running = _running.get()
+    return running[1] if running is not None and running[0] is env else env._episode
 
 
 class ToolCall:
@@ -58,12 +76,12 @@ class ToolCall:
         self.env, self.tool, self.episode = env, tool, env._episode
         self.arguments: Mapping[str, Any] = {}
         self.repairs = Counter(repairs or {})
-        self.result: Any = None
+        self.text = ""
         self.error: str | None = None
         self.started = time.monotonic()
         if env.max_wall_s is not None and self.episode.elapsed_s > env.max_wall_s and self.episode.running:
-            env._end(StopReason.WALL)
-        self.counts = self.episode.running
+            self.episode.end(StopReason.WALL)
+        self.counts = self.episode.admit(env.max_turns)
 
     def bind(self, signature: ToolSignature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Fit the arguments to the tool; False when its body is not to run."""
@@ -73,43 +91,59 @@ class ToolCall:
         try:
             bound = signature.bind(args, kwargs, self.env.aliases)
         except ToolError as error:
-            self.refuse(error)
+            self.refuse(str(error))
             return False
         self.arguments = bound.arguments
         self.repairs += bound.repairs
         return True
 
-    def refuse(self, error: ToolError) -> None:
-        """Answer with a sentence for the model."""
-        self.result, self.error = str(error), "tool_error"
+    def answer(self, result: object) -> None:
+        """Take what the model is to read."""
+        self.text = shape_result(result, self.env.max_output_chars, self.env.see_rest)
 
-    def fail(self, error: BaseException) -> None:
-        """Sort an exception of the body: for the model, of the infrastructure, or a bug of ours."""
-        if isinstance(error, ToolError):
-            self.refuse(error)
-            return
-        if self.env._strict and not isinstance(error, EnvError):
-            raise error
-        self.episode.fail(error)
-        self.error = "env_error"
+    def refuse(self, sentence: str) -> None:
+        """Answer with a sentence for the model."""
+        self.error = "tool_error"
+        self.answer(sentence)
+
+    @contextlib.contextmanager
+    def guarded(self, passing: tuple[type[BaseException], ...]) -> Iterator[None]:
+        """Sort what the body raises: words for the model, a failure of the infrastructure, or a bug of ours.
+
+        Args:
+            passing: Exceptions that are raised on.
+        """
+        try:
+            try:
+                yield
+            except* ToolError as refused:
+                self.refuse(" ".join(_sentences(refused)))
+        except passing:
+            self.error = "interrupted"
+            raise
+        except BaseException as error:
+            self.error = "env_error"
+            if self.env._strict and not isinstance(error, EnvError):
+                raise
+            self.episode.fail(error)
 
     def settle(self) -> str:
         """Count and trace the call, see whether the episode is over, and return what the model reads."""
         env, episode, wall_s = self.env, self.episode, time.monotonic() - self.started
         text = ""
         if self.counts:
-            if self.error != "env_error":
-                text = shape_result(self.result, env.max_output_chars, env.see_rest)
+            text = "" if self.error == "env_error" else self.text
             episode.turns += 1
             episode.tool_errors += self.error == "tool_error"
             episode.tool_s += wall_s
             episode.repairs += self.repairs
             if env.max_turns is not None and episode.turns >= env.max_turns:
-                env._end(StopReason.TURN_BUDGET)
+                episode.end(StopReason.TURN_BUDGET)
         if not episode.id:
             return "No episode is running; one starts with reset."
-        if episode.stop is not None:
-            text = f"{text}\n\n{episode.stop.notice}" if text else episode.stop.notice
+        if episode.stop is not None or not self.counts:  # not admitted while it runs: the last turns are under way
+            notice = (episode.stop or StopReason.TURN_BUDGET).notice
+            text = f"{text}\n\n{notice}" if text else notice
         episode.log(
             "turn",
             turn=episode.turns,
@@ -131,34 +165,35 @@ def wrap_tool(func: Callable[..., Any]) -> Callable[..., Any]:
 
         @functools.wraps(func)
         async def async_tool(self: ToolEnv, /, *args: Any, **kwargs: Any) -> Any:
-            if _running_env.get() is self:
+            if _is_inside(self):
                 return await func(self, *args, **kwargs)
             with self._lock:
                 call = ToolCall(self, func.__name__, self._take_repairs())
                 ready = call.bind(signature, args, kwargs)
-            if ready:
-                with _inside(self):
-                    try:
-                        call.result = await func(self, **call.arguments)
-                    except (Exception, SystemExit) as error:
-                        call.fail(error)
-            with self._lock:
-                return call.settle()
+            try:
+                if ready:
+                    with _inside(self), call.guarded(_STOPS_AWAITING):
+                        call.answer(await func(self, **call.arguments))
+            finally:
+                with self._lock:
+                    text = call.settle()
+            return text
 
         return async_tool
 
     @functools.wraps(func)
     def tool(self: ToolEnv, /, *args: Any, **kwargs: Any) -> Any:
-        if _running_env.get() is self:
+        if _is_inside(self):
             return func(self, *args, **kwargs)
         with self._lock, _inside(self):
             call = ToolCall(self, func.__name__, self._take_repairs())
-            if call.bind(signature, args, kwargs):
-                try:
-                    call.result = func(self, **call.arguments)
-                except (Exception, SystemExit) as error:
-                    call.fail(error)
-            return call.settle()
+            try:
+                if call.bind(signature, args, kwargs):
+                    with call.guarded(_STOPS_PROGRAM):
+                        call.answer(func(self, **call.arguments))
+            finally:
+                text = call.settle()
+            return text
 
     return tool
 
@@ -170,30 +205,31 @@ def wrap_reset(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def reset(self: ToolEnv, /, *args: Any, **row: Any) -> str:
-        if _running_env.get() is self:
+        if not hasattr(self, "_episode"):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} never ran ToolEnv.__init__; call super().__init__() in its __init__ or __post_init__"
+            )
+        if _is_inside(self):
             return func(self, *args, **row)  # type: ignore[no-any-return]
         row = {**dict(zip(signature.names, args, strict=False)), **row}
-        with self._lock, _inside(self):
+        with self._lock:
             self._begin(row)
-            try:
-                columns = signature.bind((), {name: row[name] for name in signature.names if name in row}).arguments
-            except ToolError as error:
-                self._end(StopReason.ENV_ERROR)
-                got = ", ".join(row) or "none"
-                raise ValueError(f"{type(self).__name__} cannot start from a row with columns {got}: {error}") from None
-            if takes_all:
-                columns = {**row, **columns}
-            try:
-                text = func(self, **columns)
-            except (ValueError, TypeError, FileNotFoundError):  # the row is wrong: whoever wrote it must hear of it
-                self._end(StopReason.ENV_ERROR)
-                raise
-            except Exception as error:
-                if self._strict and not isinstance(error, EnvError):
+            with _inside(self):
+                try:
+                    columns = _columns(self, signature, row)
+                    text = func(self, **({**row, **columns} if takes_all else columns))
+                    return "" if text is None else shape_result(text, self.max_output_chars, self.see_rest)
+                except _STOPS_PROGRAM:
                     raise
-                self._episode.fail(error)
-                return StopReason.ENV_ERROR.notice
-            return "" if text is None else shape_result(text, self.max_output_chars, self.see_rest)
+                except BaseException as error:
+                    self._end(StopReason.ENV_ERROR)
+                    if isinstance(error, ValueError | TypeError | FileNotFoundError):
+                        raise  # the row is wrong: whoever wrote it must hear of it
+                    if self._strict and not isinstance(error, EnvError):
+                        raise
+                    self._episode.fail(error)
+                    return StopReason.ENV_ERROR.notice
 
     return reset
 
@@ -203,7 +239,7 @@ def wrap_get_reward(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def get_reward(self: ToolEnv, /) -> float | None:
-        if _running_env.get() is self:
+        if _is_inside(self):
             return func(self)  # type: ignore[no-any-return]
         with self._lock, _inside(self):
             episode = self._episode
@@ -215,7 +251,9 @@ def wrap_get_reward(func: Callable[..., Any]) -> Callable[..., Any]:
             if episode.stop is not StopReason.ENV_ERROR:
                 try:
                     reward = _as_reward(func(self))
-                except Exception as error:
+                except _STOPS_PROGRAM:
+                    raise
+                except BaseException as error:
                     if self._strict and not isinstance(error, EnvError):
                         raise
                     episode.fail(error)
@@ -223,6 +261,21 @@ def wrap_get_reward(func: Callable[..., Any]) -> Callable[..., Any]:
             return reward
 
     return get_reward
+
+
+def _columns(env: ToolEnv, signature: ToolSignature, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a row that `reset` declares, as it declares them."""
+    try:
+        return signature.bind((), {name: row[name] for name in signature.names if name in row}).arguments
+    except ToolError as error:
+        got = ", ".join(row) or "none"
+        raise ValueError(f"{type(env).__name__} cannot start from a row with columns {got}: {error}") from None
+
+
+def _sentences(group: BaseExceptionGroup[Any]) -> Iterator[str]:
+    """What each exception in a group says."""
+    for error in group.exceptions:
+        yield from _sentences(error) if isinstance(error, BaseExceptionGroup) else (str(error),)
 
 
 def _brief(value: Any) -> Any:

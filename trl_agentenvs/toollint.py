@@ -35,6 +35,8 @@ def tool_faults(name: str, member: Any) -> list[str]:
         set(re.findall(r"^[ \t]+(\w+)[ \t]*(?:\([^)\n]*\))?:", section["body"], re.MULTILINE)) if section else set()
     )
     faults = []
+    if inspect.isgeneratorfunction(member) or inspect.isasyncgenfunction(member):
+        faults.append(f"tool {name} yields, so a model would read the name of a generator; return one text")
     parameters = list(inspect.signature(member).parameters.values())
     if not parameters or parameters[0].name != "self":
         faults.append(f"tool {name} does not take self; write it as a plain method, or {advice}")
@@ -42,6 +44,8 @@ def tool_faults(name: str, member: Any) -> list[str]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             faults.append(f"tool {name} takes *{parameter.name}; declare each parameter: dispatch is tolerant already")
             continue
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            faults.append(f"parameter {parameter.name} of tool {name} has no name in a call; write it behind the /")
         if parameter.annotation is parameter.empty:
             faults.append(f"parameter {parameter.name} of tool {name} has no type; annotate it")
         if parameter.name not in described:
