@@ -181,7 +181,7 @@ def play(
     scripts: Sequence[Sequence[str]],
     *,
     template: str = "qwen3",
-    rows: Sequence[dict[str, Any]] = ({},),
+    rows: Sequence[dict[str, Any]] | None = ({},),
     trainer_class: type[ScriptedGRPOTrainer] = ScriptedGRPOTrainer,
     max_completion_length: int = 500,
     steps: int = 1,
@@ -194,7 +194,7 @@ def play(
         environment_factory: What makes environments.
         scripts: The turns of each rollout of a batch; one batch is one group of this many rollouts, at least 2.
         template: Name of TRL's chat template.
-        rows: Dataset rows; `prompt` is added where a row has none.
+        rows: Dataset rows; `prompt` is added where a row has none. None: no dataset.
         trainer_class: A subclass of the scripted trainer.
         max_completion_length: Token budget behind the prompt.
         steps: Optimiser steps.
@@ -203,7 +203,7 @@ def play(
     """
     tokenizer = build_tokenizer(template)
     prompt = [{"role": "user", "content": "Go."}]
-    dataset = Dataset.from_list([{"prompt": prompt, **row} for row in rows] * steps)
+    dataset = None if rows is None else Dataset.from_list([{"prompt": prompt, **row} for row in rows] * steps)
     with tempfile.TemporaryDirectory() as folder:
         args = GRPOConfig(
             output_dir=folder,

@@ -207,6 +207,21 @@ def test_two_environments_route_by_column_and_show_only_their_own_tools():
     assert '"name": "act"' not in texts["guess"]
 
 
+def test_environment_that_brings_its_own_task_needs_no_dataset(case):
+    class OwnTask(case.env):  # type: ignore[misc, name-defined]
+        def reset(self) -> str:
+            return super().reset(**case.row)
+
+    trainer = play(OwnTask, [case.winning(), [say("qwen3")]], rows=None, max_completion_length=1500)
+    assert [env._stop for env in trainer.environments] == [StopReason.SOLVED, StopReason.NO_CALL]
+
+
+def test_row_without_what_reset_needs_is_told_before_anything_is_generated(case):
+    (column,) = case.row
+    with pytest.raises(ValueError, match=f"cannot start from a row with columns prompt: reset needs {column}"):
+        play(case.env, [[say("qwen3")]] * 2, rows=None)
+
+
 def test_reward_that_is_missing_is_not_a_zero(tmp_path):
     case = own_env()
 

@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from datasets import Dataset
 from tests.scripted import build_tokenizer, call
 from trl_agentenvs import ALFWorldEnv
 from trl_agentenvs.alfworld import data
+from trl_agentenvs.check_command import load_factory
 from trl_agentenvs.trace import read_trace
 
 worker = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")
@@ -53,13 +55,13 @@ class ScriptedLoop(worker._AsyncRolloutLoop):  # type: ignore[misc, name-defined
         return ids, [-0.5] * len(ids)
 
 
-def rollouts_of(factory: Any, scripts: Sequence[Sequence[str]], n: int) -> list[Any]:
+def rollouts_of(factory: Any, row: dict[str, Any], scripts: Sequence[Sequence[str]], n: int) -> list[Any]:
     PartialState(cpu=True)
     context = multiprocessing.get_context("spawn")
     tokenizer = build_tokenizer(TEMPLATE)
     options: dict[str, Any] = {
         "model_name": "tiny",
-        "dataset": Dataset.from_list([{"prompt": [{"role": "user", "content": ""}], "game": GAME}] * n),
+        "dataset": Dataset.from_list([{"prompt": [{"role": "user", "content": ""}], **row}] * n),
         "reward_funcs": [],
         "processing_class": tokenizer,
         "eos_token_ids": [tokenizer.eos_token_id],
@@ -91,20 +93,33 @@ def rollouts_of(factory: Any, scripts: Sequence[Sequence[str]], n: int) -> list[
     return [loop.rollout_buffer.get_nowait() for _ in range(n)]
 
 
-def test_rollouts_on_a_thread_pool_read_and_earn_the_same(tmp_path):
-    commands = data.load(GAME).walkthrough
-    winning = [*(call(TEMPLATE, "act", command=command) for command in commands), f"Done.{EOS}"]
-    bad = [call(TEMPLATE, "nope"), call(TEMPLATE, "act", content="None"), f"Done.{EOS}"]
+def alfworld(repo: Path) -> tuple[Any, dict[str, Any], str, list[dict[str, Any]]]:
+    return ALFWorldEnv, {"game": GAME}, "act", [{"command": command} for command in data.load(GAME).walkthrough]
+
+
+def own_env(repo: Path) -> tuple[Any, dict[str, Any], str, list[dict[str, Any]]]:
+    env = load_factory(f"{repo / 'examples' / 'own_env.py'}:NumberEnv")
+    return env, {"number": 7}, "guess", [{"number": 3}, {"number": 7}]
+
+
+@pytest.mark.parametrize("case", [alfworld, own_env])
+def test_rollouts_on_a_thread_pool_read_and_earn_the_same(case, repo, tmp_path):
+    env_class, row, tool, wins = case(repo)
+    winning = [*(call(TEMPLATE, tool, **arguments) for arguments in wins), f"Done.{EOS}"]
+    bad = [call(TEMPLATE, "nope"), call(TEMPLATE, tool, content="None"), f"Done.{EOS}"]
     trace = tmp_path / "rollouts.jsonl"
-    factory = pickle.loads(pickle.dumps(ALFWorldEnv.configured(trace_path=str(trace))))
+    factory = pickle.loads(pickle.dumps(env_class.configured(trace_path=str(trace))))
 
-    samples = rollouts_of(factory, [winning, bad, winning, bad], 4)
+    samples = rollouts_of(factory, row, [winning, bad, winning, bad], 4)
 
-    alone = ALFWorldEnv()
-    alone.reset(game=GAME)
-    expected = [alone.act(command=command) for command in commands]
+    winner, loser = env_class(), env_class()
+    winner.reset(**row)
+    expected = [winner._call_tool(tool, arguments) for arguments in wins]
+    loser.reset(**row)
+    refusal = loser._call_tool(tool, {"content": "None"})
+    assert refusal.startswith(f"{tool} needs ")
     told = [[m["content"] for m in sample.completion if m["role"] == "tool"] for sample in samples]
     assert sum(texts == expected for texts in told) == 2
-    assert sum("act needs command; you gave content; it accepts command." in texts for texts in told) == 2
+    assert sum(refusal in texts for texts in told) == 2
     ends = {(rollout.stop, rollout.reward) for rollout in read_trace(trace).rollouts if not rollout.unfinished}
-    assert ends == {("gave_up", -0.01), ("solved", 1 - 0.01 * len(commands))}
+    assert ends == {("gave_up", loser.get_reward()), ("solved", winner.get_reward())}
