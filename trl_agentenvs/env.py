@@ -103,7 +103,7 @@ class ToolEnv(metaclass=EnvType):
     Class attributes to override:
         max_turns: Tool calls after which the episode ends with `StopReason.TURN_BUDGET`; None is unlimited.
         max_wall_s: Seconds from reset after which it ends with `StopReason.WALL`; None is unlimited.
-        max_output_chars: Characters of a result that the model gets to read.
+        max_output_chars: Characters of a result, and of what `reset` returns, that the model gets to read.
         see_rest: How the model can see the part of a result that was cut, for the marker.
         aliases: Declared parameter -> other names models give it, on top of the common ones.
         system_prompt: System message of the rows that `dataset` makes; "" for none.
