@@ -43,9 +43,9 @@ def test_the_bundled_sets_have_600_120_and_120_games() -> None:
         assert {kinds.count(kind) for kind in data.TASK_TYPES} == {len(kinds) // 6}
 
 
-def test_no_game_is_in_two_splits_bundled_or_extra() -> None:
+def test_no_game_is_in_two_splits_bundled_or_endless() -> None:
     sets = [set(data.game_ids(split)) for split in data.SPLITS]
-    sets += [set(data.extra_ids(split, 3000)) for split in data.SPLITS]
+    sets += [set(data.game_ids(split, "endless", n=3000)) for split in data.SPLITS]
     assert sum(map(len, sets)) == len(set().union(*sets))
 
 
@@ -59,7 +59,7 @@ def test_unseen_rooms_are_not_among_the_seen_ones() -> None:
 
 @pytest.mark.parametrize("split", ["test", "", "Train", "eval_in_distribution", "valid"])
 def test_an_unknown_split_is_refused_with_the_known_ones(split: str) -> None:
-    for function in (lambda: data.game_ids(split), lambda: data.extra_ids(split, 1)):
+    for function in (lambda: data.game_ids(split), lambda: data.game_ids(split, "endless", n=1)):
         with pytest.raises(
             ValueError, match=f"got the split '{split}'; expected one of train, valid_seen, valid_unseen"
         ):
@@ -94,14 +94,19 @@ def test_a_smaller_draw_of_everything_is_a_permutation() -> None:
 
 
 def test_asking_for_too_many_says_how_many_there_are() -> None:
-    with pytest.raises(ValueError, match=r"got n=601; only 600 generated train games fit; .*extra_ids"):
+    with pytest.raises(ValueError, match=r"got n=601; only 600 generated train games fit; .*endless"):
         data.game_ids("train", n=601)
     with pytest.raises(ValueError, match="only 100 generated train games fit"):
         data.game_ids("train", n=101, task_types=["look_at_obj_in_light"])
     with pytest.raises(ValueError, match="only 0 generated train games fit"):
         data.game_ids("train", n=1, max_receptacles=1)
-    with pytest.raises(ValueError, match="extra valid_unseen games fit"):
-        data.extra_ids("valid_unseen", 10**6)
+    with pytest.raises(ValueError, match="endless valid_unseen games fit"):
+        data.game_ids("valid_unseen", "endless", n=10**6)
+
+
+def test_endless_games_need_a_number() -> None:
+    with pytest.raises(ValueError, match="got the source 'endless' without n"):
+        data.game_ids("train", "endless")
 
 
 @pytest.mark.parametrize("n", [-1, -600])
@@ -127,9 +132,9 @@ def test_every_split_has_small_rooms_of_every_type() -> None:
             assert len(data.game_ids(split, task_types=[kind], max_receptacles=8)) >= 4
 
 
-def test_filtering_thousands_of_extra_games_makes_none_of_them() -> None:
+def test_filtering_thousands_of_endless_games_makes_none_of_them() -> None:
     started = time.process_time()
-    assert len(data.extra_ids("train", 10_000, max_receptacles=8)) == 10_000
+    assert len(data.game_ids("train", "endless", n=10_000, max_receptacles=8)) == 10_000
     assert time.process_time() - started < 2
 
 

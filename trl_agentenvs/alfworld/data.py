@@ -2,9 +2,9 @@
 
 A game id is `generated:TYPE:SEED`, or the path of a `game.tw-pddl` file. The seed tells the split:
 
-| split | bundled seeds of each type | games | further seeds (`extra_ids`) | rooms |
+| split | bundled seeds of each type | games | further seeds ("endless") | rooms |
 | --- | --- | --- | --- | --- |
-| train | 0 to 99 | 600 | 10000 to 19999 | 24 scenes of each room kind; a room of its own for each further game |
+| train | 0 to 99 | 600 | 10000 to 69999 | 24 scenes of each room kind; a room of its own for each further game |
 | valid_seen | 1000 to 1019 | 120 | 1020 to 1999 | the same scenes, other games |
 | valid_unseen | 2000 to 2019 | 120 | 2020 to 2999 | 6 scenes of each kind that no other seed uses |
 
@@ -29,13 +29,14 @@ from trl_agentenvs.alfworld import rooms
 from trl_agentenvs.alfworld.game import Game
 from trl_agentenvs.alfworld.generate import FIRST_FREE_SEED, TASK_TYPES, generate, scene_of
 
-__all__ = ["CACHED_GAMES", "SOURCES", "SPLITS", "TASK_TYPES", "extra_ids", "game_ids", "load", "task_type_of"]
+__all__ = ["CACHED_GAMES", "SOURCES", "SPLITS", "TASK_TYPES", "game_ids", "load", "task_type_of"]
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
 """The splits, by their official names."""
 
-SOURCES = ("auto", "official", "generated")
-"""Where games come from; "auto" is official if ALFWORLD_DATA is set, else generated."""
+SOURCES = ("auto", "official", "generated", "endless")
+"""Where games come from: official files, the bundled generated games, or further generated ones beyond those; "auto" is
+official if ALFWORLD_DATA is set, else generated."""
 
 CACHED_GAMES = 256
 """How many parsed games a process keeps, the least recently used first to go (about 0.1 MB each)."""
@@ -46,8 +47,8 @@ _GAME_FILE = "game.tw-pddl"
 _PREFIX = "generated:"
 _BUNDLED_SEEDS: Mapping[str, range] = {
     "train": range(100), "valid_seen": range(1000, 1020), "valid_unseen": range(2000, 2020)}  # fmt: skip
-_EXTRA_SEEDS: Mapping[str, range] = {
-    "train": range(FIRST_FREE_SEED, 20_000),
+_FURTHER_SEEDS: Mapping[str, range] = {
+    "train": range(FIRST_FREE_SEED, 70_000),
     "valid_seen": range(1020, 2000),
     "valid_unseen": range(2020, 3000),
 }
@@ -123,8 +124,9 @@ def game_ids(
 
     Args:
         split: One of `SPLITS`.
-        source: "official", "generated", or "auto": official if ALFWORLD_DATA is set, else generated.
-        n: How many; drawn without replacement, the same for the same seed. None: all, in a fixed order.
+        source: One of `SOURCES`.
+        n: How many; drawn without replacement, the same for the same seed. None: all, in a fixed order; "endless" needs
+            a number.
         seed: Seed of that draw.
         task_types: Only games of these types. None: all six.
         max_receptacles: Only games in rooms with at most so many receptacles. None: any room.
@@ -142,39 +144,15 @@ def game_ids(
         raise ValueError(f"got the source {source!r}; expected one of {', '.join(SOURCES)}")
     if source == "auto":
         source = "official" if os.environ.get(_DATA_VARIABLE) else "generated"
+    if source == "endless" and n is None:
+        raise ValueError("got the source 'endless' without n; expected how many games to draw")
     if source == "official":
         ids = _official_ids(split, kinds, max_receptacles)
     else:
-        ids = _generated_ids(_BUNDLED_SEEDS[split], kinds, max_receptacles)
-    hint = "or use data.extra_ids for more generated games" if source == "generated" else "or use source='generated'"
+        seeds = _BUNDLED_SEEDS if source == "generated" else _FURTHER_SEEDS
+        ids = _generated_ids(seeds[split], kinds, max_receptacles)
+    hint = "ask for fewer limits" if source == "endless" else "or use source='endless'"
     return _drawn(ids, split, n, seed, f"{source} {split} games fit; lower n, {hint}")
-
-
-def extra_ids(
-    split: str,
-    n: int,
-    seed: int = 0,
-    task_types: Iterable[str] | None = None,
-    max_receptacles: int | None = None,
-) -> list[str]:
-    """More generated games than the bundled ones of a split, none of which is bundled (see the table above).
-
-    Args:
-        split: One of `SPLITS`; its rule for rooms holds.
-        n: How many; drawn without replacement, the same for the same seed.
-        seed: Seed of that draw.
-        task_types: Only games of these types. None: all six.
-        max_receptacles: Only games in rooms with at most so many receptacles. None: any room.
-
-    Returns:
-        Game ids for `load`.
-
-    Raises:
-        ValueError: An unknown split or task type, or fewer than `n` games fit.
-    """
-    _check_split(split)
-    ids = _generated_ids(_EXTRA_SEEDS[split], _checked_types(task_types), max_receptacles)
-    return _drawn(ids, split, n, seed, f"extra {split} games fit; lower n or ask for fewer limits")
 
 
 def _check_split(split: str) -> None:

@@ -46,6 +46,7 @@ ROOMS = ("kitchen", "livingroom", "bedroom", "bathroom")
 _FIRST_SCENE = {"kitchen": 1, "livingroom": 201, "bedroom": 301, "bathroom": 401}
 _SCENES_PER_ROOM = 30
 _FIRST_FREE_SCENE = 10_000
+_SCATTER, _SCATTER_BITS = 2_654_435_761, 16  # Knuth's multiplicative hash: neighbours get unrelated sizes
 _HELD_OUT_PER_ROOM = 6
 _SMALL_SIZES = (5, 5, 6, 6, 7, 7, 8, 8)
 _MEDIUM_SIZE = 10
@@ -242,7 +243,7 @@ def size_of(scene: int) -> int:
     """How many receptacles a scene has, without laying it out."""
     sizes = _sizes(room_of(scene))
     if scene >= _FIRST_FREE_SCENE:
-        return random.Random(f"alfworld size:{scene}").choice(list(sizes.values()))
+        return tuple(sizes.values())[(scene * _SCATTER >> _SCATTER_BITS) % len(sizes)]
     return sizes[scene]
 
 

@@ -14,6 +14,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from .demos import DATA_OPTIONS, ENV_OPTIONS
+
 __all__ = ["PRESETS", "PresetValues", "preset_values"]
 
 ONE_GPU_24GB: dict[str, Any] = {
@@ -79,13 +81,15 @@ ONE_GPU_24GB: dict[str, Any] = {
 }
 
 CPU_DEMO: dict[str, Any] = {
-    # What to play: the small rooms of the warm start (`demos`), in which the expert needs 7 commands on average.
+    # What to play: what the warm start has learnt to play (`demos`), each game in a room of its own; evaluation is in
+    # rooms that no training game uses.
     "env": "alfworld",
     "split": "train",
+    "n_train": 400,
     "eval_split": "valid_unseen",
-    # Without a step cost: a policy this small learns first of all that an episode which fails early costs less.
-    "env_options": {"max_steps": 15, "step_cost": 0.0},
-    "data_options": {"source": "generated", "max_receptacles": 8},
+    "n_eval": 128,
+    "env_options": dict(ENV_OPTIONS),
+    "data_options": dict(DATA_OPTIONS),
     "patches": "24gb",
     "demo_model": True,  # without --model: built on the spot and warmed up on expert games
     "use_cpu": True,
@@ -94,14 +98,15 @@ CPU_DEMO: dict[str, Any] = {
     "max_completion_length": 512,
     "generation_kwargs": {"max_new_tokens": 16},  # a turn that does not end by itself must not hold up the batch
     "num_generations": 8,
-    "per_device_train_batch_size": 32,
+    "per_device_train_batch_size": 64,  # 8 games x 8 rollouts; at this size more rollouts are almost free
     "gradient_checkpointing": False,  # TRL: on; memory is no concern, time is
     "scale_rewards": "none",
-    "learning_rate": 2.0e-4,
+    "learning_rate": 5.0e-4,  # all weights of a tiny model: from 1e-3 on they are destroyed
     "lr_scheduler_type": "constant",
-    "max_steps": 30,
+    "adam_beta2": 0.98,
+    "max_steps": 40,
     "num_generations_eval": 1,
-    "per_device_eval_batch_size": 41,
+    "per_device_eval_batch_size": 128,
     "logging_steps": 1,
     "save_strategy": "no",
     "report_to": "none",
