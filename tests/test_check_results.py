@@ -36,6 +36,27 @@ class Exits(Good):
         raise SystemExit(0)
 
 
+class Panic(BaseException):
+    """Derives from no Exception."""
+
+
+class Panics(Good):
+    def leave(self) -> str:
+        """Leave."""
+        raise Panic
+
+
+class EchoesHalves(Plain):
+    @tolerant
+    def say(self, word: str) -> str:
+        """Say a word.
+
+        Args:
+            word: The word.
+        """
+        return f"You said {word.replace('<', '(')}"
+
+
 class DiskFull(Good):
     def save(self) -> str:
         """Save."""
@@ -122,11 +143,13 @@ BROKEN = {
     PlainMethod: "tolerant-arguments",
     RaisesForUnknownWord: "tool-raises",
     Exits: "tool-raises",
+    Panics: "tool-raises",
     DiskFull: "tool-raises",
     ReturnsDict: "str-results",
     ReturnsNone: "str-results",
     ReturnsCoroutine: "str-results",
     Echo: "control-tokens",
+    EchoesHalves: "control-tokens",
     NotANumber: "reward-value",
     RewardText: "reward-value",
     RewardNeedsReset: "reward-value",

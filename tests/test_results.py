@@ -23,6 +23,14 @@ CONTROL = [
     "<turn|>",
     '<|"|>',
     "</arg_value>",
+    "<function=" + "x" * 200 + ">",
+    "<unused12>",
+    "<seed:tool_call>",
+    "<<SYS>>",
+    "[gMASK]",
+    "[/THINK]",
+    "[|endofturn|]",
+    "]~b]",
     "[INST]",
     "[/INST]",
     "</s>",
@@ -42,7 +50,21 @@ def test_control_token_stays_readable(token):
 
 @pytest.mark.parametrize(
     "text",
-    ["a < b", "<div>", "x = y<|z", "a <| b |> c", "if a<b and c>d", "f<a|b>", "<s", "List<String>", "[1]", "a || b"],
+    [
+        "a < b",
+        "<div>",
+        "x = y<|z",
+        "a <| b |> c",
+        "if a<b and c>d",
+        "f<a|b>",
+        "<s",
+        "List<String>",
+        "[1]",
+        "a || b",
+        "a[i]",
+        "usage: [ARGS]",
+        "x[|a|]",
+    ],
 )
 def test_ordinary_text_is_untouched(text):
     assert neutralise(text) == text
@@ -66,6 +88,14 @@ def test_long_text_keeps_head_and_tail_and_says_how_much_is_missing():
 @pytest.mark.parametrize(("result", "text"), [(None, "Done."), ("", ""), (3, "3"), ({"a": 1}, "{'a': 1}")])
 def test_every_result_is_text(result, text):
     assert shape_result(result, 100) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("a\ud83db", "a\\ud83db"), ("\U0001f600", "\U0001f600"), ("\udcff", "\\udcff")]
+)
+def test_half_characters_on_which_tokenizers_fail_are_escapes(text, shown):
+    assert shape_result(text, 100) == shown
+    assert shape_result(text * 100, 99).encode()
 
 
 def test_control_tokens_right_at_the_cut_are_harmless():

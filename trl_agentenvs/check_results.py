@@ -88,7 +88,8 @@ _ADVICE = {
     ),
     "control-tokens": (
         "The tokenizer takes this for the end of the tool's message, so a file or an argument can speak as the user or"
-        " the system. Pass results through trl_agentenvs.results.shape_result, as ToolEnv does."
+        " the system; on half a character it fails. Pass results through trl_agentenvs.results.shape_result, as ToolEnv"
+        " does."
     ),
     "reward-value": (
         "Return a finite number, or None where the episode cannot be scored; text and exceptions stop the training."

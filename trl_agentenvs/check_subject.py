@@ -127,7 +127,9 @@ class Subject:
     def _attempt(self, func: Callable[..., Any], arguments: dict[str, Any], *, awaits: bool = False) -> Answer:
         try:
             value = func(**arguments)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also what derives from no Exception, as a panic of a library in Rust
             return Answer(error=error)
         if inspect.iscoroutine(value):
             if not awaits:  # the trainer would not either; the rules see a value that is no text
@@ -218,10 +220,12 @@ def _unless_failed(env: Any, before: bool, answer: Answer) -> Answer:
 
 
 async def _settle(coroutine: Coroutine[Any, Any, Any]) -> Answer:
-    """Await without letting `SystemExit` end the loop."""
+    """Await without letting `SystemExit` and its like end the loop."""
     try:
         return Answer(await coroutine)
-    except (Exception, SystemExit) as error:
+    except (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
+        raise
+    except BaseException as error:
         return Answer(error=error)
 
 

@@ -1,8 +1,9 @@
 """What a tool's result may look like when the model reads it.
 
-Covered: results are `str`; control tokens of common chat formats lose their meaning, so that a file or a game cannot
-speak as the system or the user; a long result keeps its head and its tail around a marker that says how much is
-missing. Not covered: persuasion in plain words ("ignore your instructions").
+Covered: results are `str` that UTF-8 can hold, since tokenizers fail on half characters; control tokens of common chat
+formats lose their meaning, so that a file or a game cannot speak as the system or the user; a long result keeps its
+head and its tail around a marker that says how much is missing. Not covered: persuasion in plain words ("ignore your
+instructions").
 """
 
 from __future__ import annotations
@@ -17,18 +18,25 @@ _CONTROL = re.compile(
       | <(?=[^|<>\s]{1,40}\|>)             # <turn|>
       | <(?=\uff5c[^<>\s]{1,60}\uff5c>)     # the same with full-width bars
       | <(?=/?(?:tool_call|tool_calls|tool_response|tool_output|arg_key|arg_value|think|thinking|tools
-               |s|bos|eos|pad|unk|sop|start_of_turn|end_of_turn|end_of_utterance|start_of_image|end_of_image
-               |start_function_call|end_function_call|start_function_response|end_function_response)>)
-      | <(?=/?(?:function|parameter)(?:=[^<>\n]{0,80})?>)  # <function=read>, </parameter>
-      | \[(?=/?(?:INST|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|SYSTEM_PROMPT)\])
+               |s|bos|eos|pad|unk|mask|sop|eop|start_of_turn|end_of_turn|end_of_utterance|start_of_image|end_of_image
+               |start_function_call|end_function_call|start_function_response|end_function_response
+               |(?:seed|minimax):\w{1,40}|(?:unused|extra_id_|SPECIAL_)\d{1,6})>)
+      | <(?=/?(?:function|parameter)[=>])   # <function=read>, </parameter>
+      | <(?=</?SYS>>)
+      | \[(?=/?(?:INST|THINK|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|SYSTEM_PROMPT|CALL_ID|gMASK)\])
+      | \[(?=\|(?:system|user|assistant|tool|endofturn)\|\])
+      | \](?=~!?b[\[\]]) | \[(?=e~\[)      # the turns of MiniMax
     """,
     re.VERBOSE,
 )
 
 
 def neutralise(text: str) -> str:
-    """Return `text` with a space behind the first character of every control token: `<|im_end|>` -> `< |im_end|>`."""
-    return _CONTROL.sub(lambda match: match.group() + " ", text)
+    """Return `text` with a space behind the first character of every control token: `<|im_end|>` -> `< |im_end|>`.
+
+    Half characters (lone surrogates) become escapes.
+    """
+    return _CONTROL.sub(r"\g<0> ", text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def cut(text: str, max_chars: int, see_rest: str = "") -> str:
