@@ -205,11 +205,24 @@ def test_traceback_of_a_failure_is_in_the_trace(tmp_path):
     assert "KeyError: 'surprise'" in read_trace(path).rollouts[0].error
 
 
-def test_trace_that_cannot_be_written_does_not_change_rewards(tmp_path):
-    env = Counter(trace_path=str(tmp_path))
+@pytest.mark.parametrize("name", ["", "nul\0", "/dev/full"])
+def test_trace_that_cannot_be_written_does_not_change_rewards(tmp_path, name, caplog):
+    env = Counter(trace_path=str(tmp_path / name))
     env.reset(target=1)
     env.add(step=1)
     assert env.get_reward() == 1.0
+    assert "cannot write the trace" in caplog.text
+
+
+def test_no_depth_of_arguments_breaks_the_trace_or_the_call(tmp_path):
+    env = Counter(trace_path=str(tmp_path / "rollouts.jsonl"))
+    env.max_turns = None
+    env.reset(target=1)
+    nested: list[Any] = []
+    for _ in range(1100):
+        nested = [nested]
+        assert "step must be an integer" in env.add(step=nested)
+    assert read_trace(tmp_path / "rollouts.jsonl").broken_lines == 0
 
 
 def test_hostile_arguments_are_one_line_of_trace(tmp_path):
@@ -217,9 +230,13 @@ def test_hostile_arguments_are_one_line_of_trace(tmp_path):
     env = Counter(trace_path=str(path))
     env.reset(target=3)
     env.show(text="a\nb\ud800\x00" + "x" * 10**6)
+    env.show(**{"x" * 10**6: 1})
+    env._call_tool("x" * 10**6, {})
+    env.fail(how="x" * 10**6)
+    env.get_reward()
     lines = path.read_bytes().splitlines()
-    assert len(lines) == 2
-    assert len(lines[1]) < 10_000
+    assert len(lines) == 6
+    assert max(map(len, lines)) < 50_000
     assert json.loads(lines[1])["arguments"]["text"].startswith("a\nb\ud800")
 
 

@@ -90,6 +90,22 @@ def test_line_cut_short_by_a_crash_does_not_eat_the_next_run(tmp_path):
     assert trace.broken_lines == 1
 
 
+def test_event_behind_a_cut_line_is_found_whatever_its_arguments_look_like(tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    append_event(path, start("a"))
+    with path.open("ab") as file:
+        file.write(b'{"event": "turn", "rollout": "a", "arguments": {"x": {"event": "y"}, "z": "cut')
+    append_event(path, {"event": "turn", "rollout": "a", "arguments": {"x": {"event": "y"}}})
+    trace = read_trace(path)
+    assert (len(trace.rollouts[0].turns), trace.broken_lines) == (1, 1)
+
+
+def test_pipe_that_nobody_reads_does_not_hold_up_the_run(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="pipe"):
+        append_event(tmp_path / "pipe", start("a"))
+
+
 def test_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_trace(tmp_path / "none.jsonl")

@@ -9,12 +9,15 @@ import uuid
 from collections import Counter
 from typing import Any
 
+from .results import cut
 from .stop import StopReason
 from .trace import append_event
 
 __all__ = ["Episode"]
 
 logger = logging.getLogger("trl_agentenvs")
+
+FAILURE_CHARS = 20_000
 
 
 class Episode:
@@ -77,7 +80,7 @@ class Episode:
     def fail(self, error: BaseException) -> None:
         """End it as unscorable because of `error`, which is logged and traced, not hidden."""
         self.end(StopReason.ENV_ERROR)
-        self.failure = "".join(traceback.format_exception(error))
+        self.failure = cut("".join(traceback.format_exception(error)), FAILURE_CHARS)
         logger.warning("%s, row %s: episode is unscorable: %r", self.env, self.row, error)
 
     def score(self, reward: float | None) -> None:
@@ -100,7 +103,7 @@ class Episode:
             return
         try:
             append_event(self.trace_path, {"event": event, "rollout": self.id, **fields})
-        except OSError as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             logger.warning("cannot write the trace %s: %s", self.trace_path, error)
 
     def metrics(self) -> dict[str, float]:

@@ -147,8 +147,8 @@ class ToolCall:
         episode.log(
             "turn",
             turn=episode.turns,
-            tool=self.tool,
-            arguments={name: _brief(value) for name, value in self.arguments.items()},
+            tool=_brief(self.tool),
+            arguments={_brief(name): _brief(value) for name, value in self.arguments.items()},
             repairs=dict(self.repairs),
             result_chars=len(text),
             wall_s=round(wall_s, 6),

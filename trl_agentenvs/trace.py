@@ -11,8 +11,8 @@ environments, threads and processes may share one file. Events of a rollout shar
     {"event": "phase", "name": ..., "time": ...}          from here on, rollouts belong to this phase of the run
 
 Limits: results are logged by length, not in full, and long arguments by their head; `tokens` is absent where no trainer
-reported them. A rollout without an `end` event was cut by the end of the process. A line that a crash cut short is
-skipped and counted.
+reported them. A pipe that nobody reads takes no event. A rollout without an `end` event was cut by the end of the
+process. A line that a crash cut short is skipped and counted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from typing import Any
 __all__ = ["Rollout", "Trace", "append_event", "mark_phase", "read_trace"]
 
 _EVENT_START = '{"event": '
+_DECODER = json.JSONDecoder()
 
 
 @dataclass
@@ -92,7 +94,8 @@ def append_event(path: str | os.PathLike[str], event: Mapping[str, Any]) -> None
         OSError: The file cannot be written.
     """
     line = json.dumps(event, ensure_ascii=True, default=str).encode() + b"\n"
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    # Without waiting: a named pipe that nobody reads would hold up the run.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags, 0o644)
     except FileNotFoundError:
@@ -126,8 +129,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
             event = _parse(line)
             if event is None:
                 broken += 1
-                glued = line.rfind(_EVENT_START)  # a line that was cut short has no line break of its own
-                event = _parse(line[glued:]) if glued > 0 else None
+                event = _glued(line)
             if event is None:
                 continue
             try:
@@ -156,6 +158,18 @@ def _parse(line: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return event if isinstance(event, dict) else None
+
+
+def _glued(line: str) -> dict[str, Any] | None:
+    """The event behind one that was cut short, which has no line break of its own; None where there is none."""
+    for start in re.finditer(_EVENT_START, line[1:]):  # what looks like an event can also be an argument of one
+        try:
+            event, end = _DECODER.raw_decode(line, start.start() + 1)
+        except (ValueError, RecursionError):
+            continue
+        if line[end : end + 1] in ("", "\n"):
+            return event  # type: ignore[no-any-return]
+    return None
 
 
 def _close(rollout: Rollout, event: dict[str, Any]) -> None:
