@@ -15,7 +15,7 @@ import pytest
 
 from tests.checked import ROWS, Good, Plain, assert_breaks_only, rules
 from trl_agentenvs import check, check_env
-from trl_agentenvs import check_threads as threads
+from trl_agentenvs.check import threads
 
 
 class DeclaredColumnsOnly(Plain):

@@ -16,7 +16,7 @@ import pytest
 
 from tests.checked import ROWS, Good, assert_breaks_only
 from trl_agentenvs import check, check_env
-from trl_agentenvs import check_leaks as leaks
+from trl_agentenvs.check import leaks
 
 KEPT: list[Any] = []
 STOP = threading.Event()

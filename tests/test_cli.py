@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from trl_agentenvs import __version__, check, cli
-from trl_agentenvs.check_command import load_factory, read_rows
+from trl_agentenvs.check.command import load_factory, read_rows
 
 ENVIRONMENT = '''
 from trl_agentenvs import ToolEnv

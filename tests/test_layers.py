@@ -18,6 +18,7 @@ TRAINING_LIBRARIES = {"accelerate", "peft", "torch", "transformers", "trl", "vll
 ABOVE_ENVIRONMENTS = {"trl_agentenvs.training", "trl_agentenvs.cli", "trl_agentenvs.recipes", "trl_agentenvs.patches"}
 
 CORE = sorted(PACKAGE.glob("*.py"))
+CHECK = sorted((PACKAGE / "check").glob("*.py"))
 ALFWORLD = sorted((PACKAGE / "alfworld").glob("*.py"))
 TRAINING = sorted((PACKAGE / "training").glob("*.py"))
 PATCHES = sorted((ROOT / "patches").glob("*.py"))
@@ -68,7 +69,7 @@ def under(names: set[str], packages: set[str]) -> set[str]:
     return {name for name in names if any(name == p or name.startswith(f"{p}.") for p in packages)}
 
 
-@pytest.mark.parametrize("path", [*CORE, *ALFWORLD], ids=label)
+@pytest.mark.parametrize("path", [*CORE, *CHECK, *ALFWORLD], ids=label)
 def test_environment_side_imports_the_standard_library_only(path: Path) -> None:
     assert top(imports(path, into_functions=False)) - sys.stdlib_module_names <= {"trl_agentenvs"}
 
@@ -83,7 +84,7 @@ def test_environments_import_nothing_above_them(path: Path) -> None:
     assert under(imports(path), ABOVE_ENVIRONMENTS) == set()
 
 
-@pytest.mark.parametrize("path", [path for path in CORE if path.stem not in {"cli", "__init__"}], ids=label)
+@pytest.mark.parametrize("path", [*(p for p in CORE if p.stem not in {"cli", "__init__"}), *CHECK], ids=label)
 def test_contract_imports_nothing_above_it(path: Path) -> None:
     assert under(imports(path), ABOVE_ENVIRONMENTS | {"trl_agentenvs.alfworld"}) == set()
 

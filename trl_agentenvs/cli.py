@@ -36,7 +36,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
-    "check": Command("trl_agentenvs.check_command:main", "run the contract against an environment"),
+    "check": Command("trl_agentenvs.check.command:main", "run the contract against an environment"),
     "trace": Command("trl_agentenvs.trace_command:main", "show what happened in the rollouts of a run"),
     "play": Command("trl_agentenvs.cli:play", "play an environment yourself in the terminal"),
 }

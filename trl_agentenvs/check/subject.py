@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from .check_calls import Call, scripted_calls
-from .dispatch import ToolSignature
-from .env import ToolEnv
-from .errors import EnvError
-from .stop import StopReason
+from ..dispatch import ToolSignature
+from ..env import ToolEnv
+from ..errors import EnvError
+from ..stop import StopReason
+from .calls import Call, scripted_calls
 
 __all__ = ["Answer", "Finding", "Policy", "Subject", "show", "show_call", "show_difference"]
 

@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from .check_subject import Finding, Subject, show, show_difference
+from .subject import Finding, Subject, show, show_difference
 
 __all__ = ["check_datasets", "check_episodes", "check_pickling", "check_starts", "round_trip"]
 

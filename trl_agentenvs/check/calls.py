@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .dispatch import ToolSignature
+from ..dispatch import ToolSignature
 
 __all__ = ["CONTROL_TEXT", "Call", "Probe", "probes", "scripted_calls"]
 
@@ -99,7 +99,7 @@ def probes(signature: ToolSignature) -> Iterator[Probe]:
 
 def scripted_calls(signatures: Mapping[str, ToolSignature]) -> list[Call]:
     """A fixed sequence of sensible calls that visits every tool; the same at each run."""
-    draw = random.Random("trl_agentenvs.check_calls")
+    draw = random.Random("trl_agentenvs.check.calls")
     names = sorted(signatures)
     calls: list[Call] = []
     while names and len(calls) < max(SCRIPT_CALLS, len(names)):

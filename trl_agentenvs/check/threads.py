@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .check_subject import Finding, Subject, show, show_difference
+from .subject import Finding, Subject, show, show_difference
 
 __all__ = ["check_threads"]
 
@@ -85,7 +85,7 @@ def _check_turns(subject: Subject, player: int, workers: tuple[_Worker, _Worker]
     transcript: list[str] = []
     episode = subject.steps(subject.make(), subject.rows[0], subject.players[player], transcript)
     expected = subject.reference(0, player)
-    draw = random.Random("trl_agentenvs.check_threads")  # strict turns could give each tool a thread of its own
+    draw = random.Random("trl_agentenvs.check.threads")  # strict turns could give each tool a thread of its own
     for _ in expected:
         worker = draw.choice(workers)
         worker.submit(lambda: next(episode, None))

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .check_subject import Finding, Subject, show
-from .toollint import tool_faults
+from ..toollint import tool_faults
+from .subject import Finding, Subject, show
 
 __all__ = ["check_tools", "schema_renderer"]
 

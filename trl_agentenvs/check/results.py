@@ -12,10 +12,10 @@ import numbers
 from collections.abc import Iterator
 from typing import Any
 
-from .check_calls import Probe, probes
-from .check_subject import Answer, Finding, Subject, show, show_call
-from .env import ToolEnv
-from .results import neutralise
+from ..env import ToolEnv
+from ..results import neutralise
+from .calls import Probe, probes
+from .subject import Answer, Finding, Subject, show, show_call
 
 __all__ = ["check_results", "check_rewards"]
 

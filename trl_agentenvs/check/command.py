@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .arguments import ArgumentParser, positive_int
-from .check import RULES, check_env
-from .env import ToolEnv
-from .terminal import printable
+from ..arguments import ArgumentParser, positive_int
+from ..env import ToolEnv
+from ..terminal import printable
+from . import RULES, check_env
 
 __all__ = ["environment_rows", "load_factory", "main", "read_rows"]
 

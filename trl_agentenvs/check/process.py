@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from .check_subject import Finding, Subject, show, show_difference
+from .subject import Finding, Subject, show, show_difference
 
 __all__ = ["check_other_process"]
 
@@ -40,7 +40,7 @@ def check_other_process(subject: Subject) -> Iterator[Finding]:
         return
     seed = next(seed for seed in _HASH_SEEDS if seed != os.environ.get("PYTHONHASHSEED"))
     surroundings = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", __name__]
+    command = [sys.executable, "-c", f"from {__name__} import start_all; start_all()"]
     try:
         child = subprocess.run(
             command,
@@ -67,14 +67,10 @@ def check_other_process(subject: Subject) -> Iterator[Finding]:
         yield Finding("other-process", f"in a process of its own a row started differently: {difference}. {_ADVICE}")
 
 
-def _start_all() -> None:
+def start_all() -> None:
     """What the child does: starts to standard output, as JSON."""
     out, sys.stdout = sys.stdout, sys.stderr  # the environment may print
     factory, rows = pickle.load(sys.stdin.buffer)
     with Subject(factory, rows, None) as subject:
         env = subject.make()
         json.dump([str(subject.reset(env, row)) for row in rows], out)
-
-
-if __name__ == "__main__":
-    _start_all()

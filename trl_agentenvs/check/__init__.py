@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .check_episodes import check_datasets, check_episodes, check_pickling, check_starts, round_trip
-from .check_leaks import Surroundings, check_leaks, only_new_garbage, private_temp_folder
-from .check_process import check_other_process
-from .check_results import check_results, check_rewards
-from .check_subject import Finding, Policy, Subject, show
-from .check_threads import check_threads
-from .check_tools import check_tools, schema_renderer
+from .episodes import check_datasets, check_episodes, check_pickling, check_starts, round_trip
+from .leaks import Surroundings, check_leaks, only_new_garbage, private_temp_folder
+from .process import check_other_process
+from .results import check_results, check_rewards
+from .subject import Finding, Policy, Subject, show
+from .threads import check_threads
+from .tools import check_tools, schema_renderer
 
 __all__ = ["RULES", "Finding", "check_env"]
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .check_subject import Finding, Subject, show
+from .subject import Finding, Subject, show
 
 __all__ = ["Surroundings", "check_leaks", "only_new_garbage", "private_temp_folder"]
 
