@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trl_agentenvs import cli
 from trl_agentenvs.stop import StopReason
 from trl_agentenvs.trace import append_event, mark_phase, read_trace
-from trl_agentenvs.training.closing import closing_numbers, closing_table, wilson
+from trl_agentenvs.training.closing import PHASES, closing_numbers, closing_table, wilson
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def test_failed_is_no_success_although_the_word_is_not_solved(trace: Path) -> No
     for stop in StopReason:
         play(trace, stop.value)
     told = numbers(trace)["phases"]["after"]
-    assert (told["solved"], told["episodes"]) == (1, len(StopReason) - 1)  # all but env_error
+    assert (told["solved"], told["scored"]) == (1, len(StopReason))
 
 
 def test_steps_are_those_of_solved_episodes_only(trace: Path) -> None:
@@ -78,16 +81,16 @@ def test_calls_after_the_end_are_neither_steps_nor_errors(trace: Path) -> None:
 
 def test_what_was_not_played_is_missing_and_not_zero(trace: Path) -> None:
     mark_phase(trace, "train")
-    play(trace, "turn_budget", calls=0, reward=None)
+    play(trace, "turn_budget", calls=0)
     told = numbers(trace, minutes=None)
     assert [told[key] for key in ("success_before", "success_after", "steps_before", "steps_after", "minutes")] == [
         None
     ] * 5
     table = closing_table(told)
-    assert cells(table, "success") == ["n/a", "0.00 [0.00, 0.79]", "n/a"]
-    assert cells(table, "reward") == ["n/a"] * 3
-    assert cells(table, "tool calls that failed") == ["n/a"] * 3
-    assert cells(table, "ended: turn_budget") == ["n/a", "1", "n/a"]
+    assert cells(table, "success") == ["-", "0.00 [0.00, 0.79]", "-"]
+    assert cells(table, "reward") == ["-", "0.000", "-"]
+    assert cells(table, "tool calls that failed") == ["-"] * 3
+    assert cells(table, "ended: turn_budget") == ["-", "1", "-"]
 
 
 def test_zero_is_told_as_zero(trace: Path) -> None:
@@ -102,13 +105,15 @@ def test_spoiled_and_cut_episodes_are_counted_but_in_no_rate(trace: Path) -> Non
     mark_phase(trace, "after")
     play(trace, "solved", reward=1.0)
     play(trace, "env_error", reward=None)
+    play(trace, "gave_up", reward=None)  # its grader failed
     play(trace, None)
     told = numbers(trace)
+    after = told["phases"]["after"]
     assert told["success_after"] == 1.0
-    assert (told["phases"]["after"]["spoiled"], told["phases"]["after"]["unfinished"]) == (1, 1)
+    assert (after["episodes"], after["scored"], after["spoiled"], after["unfinished"]) == (4, 1, 2, 1)
     table = closing_table(told)
-    assert cells(table, "spoiled, not counted") == ["n/a", "n/a", "1"]
-    assert cells(table, "cut, not counted") == ["n/a", "n/a", "1"]
+    assert cells(table, "spoiled, not scored") == ["-", "-", "2"]
+    assert cells(table, "cut, not scored") == ["-", "-", "1"]
 
 
 def test_a_phase_of_nothing_but_spoiled_episodes_has_no_success(trace: Path) -> None:
@@ -120,7 +125,7 @@ def test_a_phase_of_nothing_but_spoiled_episodes_has_no_success(trace: Path) -> 
 def test_rollouts_outside_every_phase_are_left_out(trace: Path) -> None:
     play(trace, "solved")
     assert numbers(trace)["phases"] == {}
-    assert cells(closing_table(numbers(trace)), "episodes") == ["n/a"] * 3
+    assert cells(closing_table(numbers(trace)), "episodes") == ["-"] * 3
 
 
 def test_numbers_are_json_and_keep_the_facts(trace: Path) -> None:
@@ -129,6 +134,54 @@ def test_numbers_are_json_and_keep_the_facts(trace: Path) -> None:
     told = numbers(trace, trace=str(trace), env="alfworld")
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     assert (told["seed"], told["minutes"], told["env"], told["trace"]) == (3, 1.5, "alfworld", str(trace))
+
+
+def test_table_agrees_with_that_of_the_trace_command(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    draw = random.Random("agree")
+    for phase in PHASES:
+        mark_phase(trace, phase)
+        for _ in range(40):
+            stop = draw.choice([*StopReason, None])
+            errors = draw.choices([None, "tool_error", "env_error", "after_end"], k=6)
+            play(trace, stop, draw.randrange(7), draw.choice([None, 0.0, 0.25, 1.0]), tuple(errors))
+    assert cli.main(["trace", str(trace)]) == 0
+    by_phase = [line.split() for line in capsys.readouterr().out.splitlines()[2:5]]
+    table = closing_table(numbers(trace))
+    assert cells(table, "episodes") == [row[2] for row in by_phase]
+    assert cells(table, "scored") == [row[3].partition("/")[2] for row in by_phase]
+    assert [cell.split()[0] for cell in cells(table, "success")] == [f"{float(r[4][:-1]) / 100:.2f}" for r in by_phase]
+    for label, column in (("steps when solved", 5), ("reward", 6), ("tool calls that failed", 7)):
+        assert cells(table, label) == [row[column] for row in by_phase]
+    assert cells(table, "spoiled, not scored") == [row[8] for row in by_phase]
+    assert cells(table, "cut, not scored") == [row[9] for row in by_phase]
+
+
+def test_stop_reasons_stand_in_their_order_and_unknown_ones_last(trace: Path) -> None:
+    mark_phase(trace, "train")
+    for stop in ("zeal", "\x1b[31m", "truncated", "solved", "\ud800"):
+        play(trace, stop)
+    table = closing_table(numbers(trace))
+    assert all(line.isprintable() for line in table.splitlines())
+    ended = [line.split("ended: ")[1].split()[0] for line in table.splitlines() if "ended: " in line]
+    assert ended == ["solved", "truncated", "\\x1b[31m", "zeal", "\\ud800"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_trace_full_of_lies_has_a_table(seed: int, trace: Path) -> None:
+    draw = random.Random(f"closing lies {seed}")
+    lies = [None, True, -1, 1.7e308, math.nan, math.inf, "x", "\x1b[2J", [], {"a": {}}, "solved", 10**400]
+    for phase in PHASES:
+        mark_phase(trace, phase)
+        for name in "abcdef":
+            ids = {"rollout": f"{phase}{name}"}
+            append_event(trace, {"event": "start", **ids, "env": draw.choice(lies), "row": "r", "time": 0})
+            turn = {field: draw.choice(lies) for field in ("turn", "tool", "arguments", "repairs", "wall_s", "error")}
+            append_event(trace, {"event": "turn", **ids} | turn)
+            end = {field: draw.choice(lies) for field in ("reward", "reward_parts", "tokens", "wall_s", "error")}
+            append_event(trace, {"event": "end", **ids, "stop": draw.choice(["solved", *lies])} | end)
+    told = numbers(trace)
+    json.dumps(told, allow_nan=False)
+    assert all(line.isprintable() for line in closing_table(told).splitlines())
 
 
 @pytest.mark.parametrize(

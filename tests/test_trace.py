@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from trl_agentenvs.trace import append_event, mark_phase, read_trace
+from trl_agentenvs.trace import Turn, append_event, mark_phase, read_trace
 
 
 def start(rollout, **fields):
@@ -117,3 +117,70 @@ def test_argument_that_looks_like_an_event_is_an_argument(tmp_path):
     append_event(path, {"event": "turn", "rollout": "a", "arguments": {"event": "x"}})
     trace = read_trace(path)
     assert (len(trace.rollouts[0].turns), trace.broken_lines) == (1, 0)
+
+
+NO_NUMBERS = ["null", "true", '"1"', "[]", "{}", "NaN", "Infinity", "-Infinity", "1e999", "1" + "0" * 400]
+
+
+def read_one(path, turn: str = "", end: str = '"stop": "solved", "reward": 1'):
+    append_event(path, start("a"))
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f'{{"event": "turn", "rollout": "a"{turn}}}\n{{"event": "end", "rollout": "a", {end}}}\n')
+    (rollout,) = read_trace(path).rollouts
+    return rollout
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_figure_that_is_no_finite_number_is_missing(tmp_path, value):
+    rollout = read_one(
+        tmp_path / "rollouts.jsonl",
+        f', "turn": {value}, "wall_s": {value}, "result_chars": {value}, "repairs": {{"kind": {value}}}',
+        f'"stop": "solved", "reward": {value}, "wall_s": {value}, "tokens": {{"completion": {value}}},'
+        f'"reward_parts": {{"win": {value}, "steps": -1}}',
+    )
+    assert (rollout.reward, rollout.wall_s, rollout.tokens, rollout.reward_parts) == (None, None, {}, {"steps": -1.0})
+    (turn,) = rollout.turns
+    assert (turn["turn"], turn["wall_s"], turn["result_chars"], turn["repairs"]) == (None, None, None, {})
+
+
+@pytest.mark.parametrize("value", ["null", "true", "5", '"text"', "[]", "[1]"])
+def test_what_is_no_object_has_no_members(tmp_path, value):
+    rollout = read_one(
+        tmp_path / "rollouts.jsonl",
+        f', "arguments": {value}, "repairs": {value}',
+        f'"stop": "solved", "reward": 1, "reward_parts": {value}, "tokens": {value}',
+    )
+    assert (rollout.reward_parts, rollout.tokens) == ({}, {})
+    assert (rollout.turns[0]["arguments"], rollout.turns[0]["repairs"]) == ({}, {})
+
+
+@pytest.mark.parametrize("value", ["null", "true", "5", "[]", "{}"])
+def test_what_is_no_text_is_missing(tmp_path, value):
+    rollout = read_one(
+        tmp_path / "rollouts.jsonl",
+        f', "tool": {value}, "error": {value}',
+        f'"stop": "solved", "reward": 1, "error": {value}',
+    )
+    assert (rollout.turns[0]["tool"], rollout.turns[0]["error"], rollout.error) == ("", None, "")
+
+
+def test_turn_that_tells_nothing_has_all_its_keys(tmp_path):
+    (turn,) = read_one(tmp_path / "rollouts.jsonl").turns
+    assert set(turn) == set(Turn.__annotations__)
+
+
+@pytest.mark.parametrize("value", ["null", "true", "5", "[]", "{}"])
+def test_end_without_a_reason_is_a_broken_line(tmp_path, value):
+    path = tmp_path / "rollouts.jsonl"
+    rollout = read_one(path, end=f'"stop": {value}, "reward": 1')
+    assert (rollout.unfinished, rollout.scored, rollout.spoiled) == (True, False, False)
+    assert read_trace(path).broken_lines == 1
+
+
+def test_rollout_named_by_a_number_has_its_turns(tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    append_event(path, start(1))
+    append_event(path, {"event": "turn", "rollout": 1})
+    append_event(path, end(1))
+    (rollout,) = read_trace(path).rollouts
+    assert (rollout.id, rollout.stop, len(rollout.turns)) == ("1", "solved", 1)

@@ -10,7 +10,7 @@ import pytest
 from trl_agentenvs import StopReason, ToolEnv, cli
 from trl_agentenvs.terminal import CELL_CHARS, printable, table
 from trl_agentenvs.trace import mark_phase, read_trace
-from trl_agentenvs.trace_summary import number_in, render_summary, summarize
+from trl_agentenvs.trace_summary import render_summary, summarize, summarize_groups
 
 
 class Lamp(ToolEnv):
@@ -78,29 +78,29 @@ def show(capsys, *arguments: str) -> list[str]:
 
 
 def test_groups_are_phases_and_environments_in_order(path):
-    assert [(group.phase, group.env, group.rollouts) for group in summarize(read_trace(path))] == [
+    assert [(*key, group.episodes) for key, group in summarize_groups(read_trace(path)).items()] == [
         ("before", "Lamp", 2),
         ("after", "Lamp", 3),
     ]
 
 
 def test_figures_of_a_phase(path):
-    before, after = summarize(read_trace(path))
-    assert (before.solved, before.finished, before.unscorable, before.unfinished) == (1, 2, 1, 0)
-    assert (after.solved, after.finished, after.unscorable, after.unfinished) == (1, 2, 0, 1)
+    before, after = summarize_groups(read_trace(path)).values()
+    assert (before.solved, before.scored, before.spoiled, before.unfinished) == (1, 1, 1, 0)
+    assert (after.solved, after.scored, after.spoiled, after.unfinished) == (1, 2, 0, 1)
     assert before.stops == {"solved": 1, "wall": 1}
     assert after.stops == {"solved": 1, "turn_budget": 1}
     assert before.repairs == {"coerced_argument": 1, "dropped_argument": 1}
     assert (before.rewards, after.rewards) == ([1.0], [0.0, 1.0])
-    assert (before.turns, before.late_calls, before.tool_error_rate) == ([1, 0], 1, 0.0)
-    assert (after.turns, after.late_calls, after.tool_error_rate) == ([3, 2], 0, 0.5)
-    assert after.tools["switch"].calls == 6
+    assert (before.solved_steps, before.late_calls, before.tool_error_rate) == ([1], 1, 0.0)
+    assert (after.solved_steps, after.late_calls, after.tool_error_rate) == ([2], 0, 0.5)
+    assert (after.calls, after.failed_calls, after.tools["switch"].calls) == (6, 3, 6)
 
 
 def test_table_shows_the_figures(path, capsys):
     lines = show(capsys, str(path))
-    assert lines[2].split() == ["before", "Lamp", "2", "1/2", "50.0%", "0.5", "1.000", "0.0%", "1", "0"]
-    assert lines[3].split() == ["after", "Lamp", "3", "1/2", "50.0%", "2.5", "0.500", "50.0%", "0", "1"]
+    assert lines[2].split() == ["before", "Lamp", "2", "1/1", "100.0%", "1.0", "1.000", "0.0%", "1", "0"]
+    assert lines[3].split() == ["after", "Lamp", "3", "1/2", "50.0%", "2.0", "0.500", "50.0%", "0", "1"]
     assert "Calls after the end of their episode: 1." in lines
     assert "Broken lines skipped: 1." in lines
 
@@ -112,13 +112,39 @@ def test_missing_reward_stays_missing(tmp_path, capsys):
     env._end(StopReason.WALL)
     env.get_reward()
     line = show(capsys, str(path))[2].split()
-    assert line == ["Lamp", "1", "0/1", "0.0%", "0.0", "-", "-", "1", "0"]
+    assert line == ["Lamp", "1", "0/0", "-", "-", "-", "-", "1", "0"]
 
 
 def test_rollouts_that_never_ended_have_no_success_rate(tmp_path, capsys):
     path = tmp_path / "rollouts.jsonl"
     Lamp(trace_path=str(path)).reset()
     assert show(capsys, str(path))[2].split() == ["Lamp", "1", "0/0", "-", "-", "-", "-", "0", "1"]
+
+
+def test_grader_that_fails_says_nothing_about_the_policy(tmp_path):
+    class Ungraded(Lamp):
+        def get_reward(self) -> float | None:
+            raise OSError("the grader is gone")
+
+    path = tmp_path / "rollouts.jsonl"
+    for cls, times in ((Ungraded, 2), (Ungraded, 1), (Lamp, 1)):  # gave up, solved, solved
+        env = cls(trace_path=str(path))
+        env.reset()
+        env.switch(lamp="desk", times=times)
+        env.get_reward()
+    summary = summarize(read_trace(path).rollouts)
+    assert summary.stops == {"gave_up": 1, "solved": 2}
+    assert (summary.solved, summary.scored, summary.spoiled, summary.success, summary.reward) == (1, 1, 2, 1.0, 1.0)
+    assert summary.solved_steps == [1]
+
+
+def test_rollout_that_nobody_came_to_score_is_spoiled(tmp_path):
+    env = Lamp(trace_path=str(tmp_path / "rollouts.jsonl"))
+    env.reset()
+    env.reset()
+    summary = summarize(read_trace(tmp_path / "rollouts.jsonl").rollouts)
+    assert (summary.episodes, summary.scored, summary.spoiled, summary.unfinished) == (2, 0, 1, 1)
+    assert summary.success is None
 
 
 def test_empty_trace_says_so(tmp_path, capsys):
@@ -237,6 +263,20 @@ def test_huge_numbers_have_a_mean(tmp_path, capsys):
             {"event": "end", "rollout": rollout, "stop": "solved", "reward": 1.7e308},
         )
     assert show(capsys, str(path))[2].split()[0] == "E"
+    assert summarize(read_trace(path).rollouts).reward == 1.7e308
+
+
+@pytest.mark.parametrize("depth", range(100, 1000, 30))
+def test_arguments_of_any_depth_are_shown(depth, tmp_path, capsys):
+    path = tmp_path / "rollouts.jsonl"
+    nested = "[" * depth + "]" * depth
+    write(
+        path,
+        {"event": "start", "rollout": "a", "env": "E", "row": "", "time": 0},
+        f'{{"event": "turn", "rollout": "a", "tool": "t", "arguments": {{"x": {nested}}}}}',
+        f'{{"event": "end", "rollout": "a", "stop": {nested}, "reward": {nested}, "error": {nested}}}',
+    )
+    assert show(capsys, str(path), "--rollout", "a")[0].startswith("rollout a")
 
 
 # Text for terminals
@@ -255,8 +295,3 @@ def test_printable_text_keeps_letters_of_all_languages():
 
 def test_long_cells_are_cut():
     assert len(table(["a"], [["x" * 10**6]], "l").splitlines()[2]) == CELL_CHARS
-
-
-@pytest.mark.parametrize("value", [None, True, "1", [], {}, float("nan"), float("inf"), 10**400])
-def test_what_is_no_finite_number_counts_as_missing(value):
-    assert number_in(value) is None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .arguments import ArgumentParser
 from .terminal import MISSING, printable, table
 from .trace import Rollout, Trace, read_trace
-from .trace_summary import mapping_in, number_in, render_summary
+from .trace_summary import render_summary
 
 __all__ = ["main", "render_rollout"]
 
@@ -42,22 +43,19 @@ def main(argv: Sequence[str], program: str) -> int:
 
 def render_rollout(rollout: Rollout) -> str:
     """One episode, turn by turn."""
-    lines = [f"rollout {rollout.id}  {rollout.env}  row {rollout.row}  phase {rollout.phase or MISSING}"]
-    lines = [printable(line) for line in lines]
+    title = f"rollout {rollout.id}  {rollout.env}  row {rollout.row}  phase {rollout.phase or MISSING}"
+    lines = [printable(title)]
     rows = []
     for turn in rollout.turns:
-        wall_s = number_in(turn.get("wall_s"))
-        repairs = [f"{kind} x{count}" for kind, count in mapping_in(turn.get("repairs")).items()]
-        remarks = [*([str(turn["error"])] if turn.get("error") else []), *repairs]
-        arguments = turn.get("arguments")
+        repairs = [f"{kind} x{count}" for kind, count in turn["repairs"].items()]
         rows.append(
             [
-                str(turn.get("turn", MISSING)),
-                str(turn.get("tool", MISSING)),
-                json.dumps(arguments, ensure_ascii=False, default=str),
-                str(turn.get("result_chars", MISSING)),
-                MISSING if wall_s is None else f"{wall_s * 1000:.1f}",
-                ", ".join(remarks),
+                _or_missing(turn["turn"]),
+                turn["tool"] or MISSING,
+                _as_json(turn["arguments"]),
+                _or_missing(turn["result_chars"]),
+                _or_missing(turn["wall_s"] and turn["wall_s"] * 1000, ".1f"),
+                ", ".join([*([turn["error"]] if turn["error"] else []), *repairs]),
             ]
         )
     if rows:
@@ -65,16 +63,26 @@ def render_rollout(rollout: Rollout) -> str:
     lines.append("")
     if rollout.unfinished:
         return "\n".join([*lines, "It did not end: the process that played it did, or it still runs."])
-    reward, parts = number_in(rollout.reward), mapping_in(rollout.reward_parts)
-    lines.append(f"stop {printable(str(rollout.stop))}, reward {MISSING if reward is None else f'{reward:g}'}")
-    for title, figures in (("reward parts", parts), ("tokens", mapping_in(rollout.tokens))):
+    lines.append(f"stop {printable(rollout.stop or MISSING)}, reward {_or_missing(rollout.reward, 'g')}")
+    for name, figures in (("reward parts", rollout.reward_parts), ("tokens", rollout.tokens)):
         if figures:
-            lines.append(printable(f"{title}: {', '.join(f'{name} {value}' for name, value in figures.items())}"))
-    if (wall_s := number_in(rollout.wall_s)) is not None:
-        lines.append(f"{wall_s:.3f} s from start to end")
+            lines.append(printable(f"{name}: {', '.join(f'{part} {value}' for part, value in figures.items())}"))
+    if rollout.wall_s is not None:
+        lines.append(f"{rollout.wall_s:.3f} s from start to end")
     if rollout.error:
-        lines += ["", *(printable(line) for line in str(rollout.error)[-ERROR_CHARS:].splitlines())]
+        lines += ["", *(printable(line) for line in rollout.error[-ERROR_CHARS:].splitlines())]
     return "\n".join(lines)
+
+
+def _or_missing(value: float | None, form: str = "") -> str:
+    return MISSING if value is None else format(value, form)
+
+
+def _as_json(arguments: dict[str, Any]) -> str:
+    try:
+        return json.dumps(arguments, ensure_ascii=False, default=str)
+    except RecursionError:
+        return "(nested too deeply to be shown)"
 
 
 def _find(trace: Trace, rollout_id: str) -> Rollout:

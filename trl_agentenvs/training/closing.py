@@ -1,8 +1,8 @@
 """The closing table of a run, from its trace alone: what the policy did before, during and after training.
 
-Success is `stop == "solved"`. Rates are told with 95 % Wilson intervals. Steps are tool calls of solved episodes, so
-that an agent which gives up early does not look quick. Episodes that the environment spoiled and such that the end of
-the process cut are counted, but are no part of any rate. What is not known is None, "n/a" in the table, never 0.
+Outcomes are counted as `trace_summary` counts them: success, steps and reward are those of scored episodes, and what
+was spoiled or cut is told apart. Success comes with its 95 % Wilson interval. What is not known is None, "-" in the
+table, never 0.
 
 What is not covered: whether two rates differ by more than chance; intervals that overlap are no test.
 """
@@ -10,66 +10,21 @@ What is not covered: whether two rates differ by more than chance; intervals tha
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
-from statistics import fmean
 from typing import Any
 
 from trl_agentenvs.stop import StopReason
-from trl_agentenvs.trace import Rollout, Trace
+from trl_agentenvs.terminal import MISSING, table
+from trl_agentenvs.trace import Trace
+from trl_agentenvs.trace_summary import Summary, summarize
 
-__all__ = ["PHASES", "PhaseFigures", "closing_numbers", "closing_table", "phase_figures", "wilson"]
+__all__ = ["PHASES", "closing_numbers", "closing_table", "wilson"]
 
 PHASES = ("before", "train", "after")
 """Names of the phases that `mark_phase` writes, in order."""
 
 Z_95 = 1.959964
-NOT_KNOWN = "n/a"
-LABEL_COLUMNS, CELL_COLUMNS = 24, 20
-
-
-@dataclass(frozen=True)
-class PhaseFigures:
-    """What happened in one phase of a run.
-
-    Attributes:
-        episodes: Episodes with an outcome.
-        solved: Those of them that were solved.
-        steps: Mean tool calls of the solved ones, or None when there are none.
-        reward: Mean reward of the scored ones, or None when there are none.
-        calls: Tool calls while episodes ran.
-        failed_calls: Those of them that were answered with an error.
-        stops: Episodes by the name of their stop reason.
-        spoiled: Episodes that the environment failed.
-        unfinished: Episodes without an end.
-    """
-
-    episodes: int
-    solved: int
-    steps: float | None
-    reward: float | None
-    calls: int
-    failed_calls: int
-    stops: Mapping[str, int]
-    spoiled: int
-    unfinished: int
-
-    @property
-    def success(self) -> float | None:
-        """Share of solved episodes, or None without episodes."""
-        return self.solved / self.episodes if self.episodes else None
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """95 % Wilson interval of `success`, or None without episodes."""
-        return wilson(self.solved, self.episodes) if self.episodes else None
-
-    @property
-    def tool_error_rate(self) -> float | None:
-        """Share of failed calls, or None without calls."""
-        return self.failed_calls / self.calls if self.calls else None
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
@@ -86,25 +41,6 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def phase_figures(rollouts: Sequence[Rollout]) -> PhaseFigures:
-    """Count what happened in some rollouts."""
-    ended = [r for r in rollouts if r.stop is not None and r.stop != StopReason.ENV_ERROR]
-    solved = [r for r in ended if r.stop == StopReason.SOLVED]
-    rewards = [r.reward for r in ended if r.reward is not None]
-    calls = [turn for r in ended for turn in r.turns if turn.get("error") != "after_end"]
-    return PhaseFigures(
-        episodes=len(ended),
-        solved=len(solved),
-        steps=fmean(sum(turn.get("error") != "after_end" for turn in r.turns) for r in solved) if solved else None,
-        reward=fmean(rewards) if rewards else None,
-        calls=len(calls),
-        failed_calls=sum(turn.get("error") == "tool_error" for turn in calls),
-        stops=Counter(str(r.stop) for r in ended),
-        spoiled=sum(r.stop == StopReason.ENV_ERROR for r in rollouts),
-        unfinished=sum(r.unfinished for r in rollouts),
-    )
-
-
 def closing_numbers(trace: Trace, /, *, seed: int, minutes: float | None, **facts: Any) -> dict[str, Any]:
     """Return the figures of a run as plain JSON values.
 
@@ -118,11 +54,11 @@ def closing_numbers(trace: Trace, /, *, seed: int, minutes: float | None, **fact
         `seed`, `success_before`, `success_after`, `steps_before`, `steps_after`, `minutes`, the facts, and under
         `phases` all figures of each phase that was played.
     """
-    phases = {}
+    phases: dict[str, Summary] = {}
     for phase in PHASES:
         rollouts = [rollout for rollout in trace.rollouts if rollout.phase == phase]
         if rollouts:
-            phases[phase] = phase_figures(rollouts)
+            phases[phase] = summarize(rollouts)
     before, after = phases.get("before"), phases.get("after")
     return {
         "seed": seed,
@@ -132,55 +68,72 @@ def closing_numbers(trace: Trace, /, *, seed: int, minutes: float | None, **fact
         "steps_after": after and after.steps,
         "minutes": minutes,
         **facts,
-        "phases": {phase: _as_json(figures) for phase, figures in phases.items()},
+        "phases": {phase: _as_json(summary) for phase, summary in phases.items()},
     }
 
 
-def _as_json(figures: PhaseFigures) -> dict[str, Any]:
-    derived = {
-        "success": figures.success,
-        "success_interval": figures.interval and list(figures.interval),
-        "tool_error_rate": figures.tool_error_rate,
+def _as_json(summary: Summary) -> dict[str, Any]:
+    return {
+        "episodes": summary.episodes,
+        "scored": summary.scored,
+        "solved": summary.solved,
+        "success": summary.success,
+        "success_interval": list(wilson(summary.solved, summary.scored)) if summary.scored else None,
+        "steps": summary.steps,
+        "reward": summary.reward,
+        "calls": summary.calls,
+        "failed_calls": summary.failed_calls,
+        "tool_error_rate": summary.tool_error_rate,
+        "stops": dict(summary.stops),
+        "spoiled": summary.spoiled,
+        "unfinished": summary.unfinished,
     }
-    return derived | vars(figures) | {"stops": dict(figures.stops)}
 
 
 def closing_table(numbers: Mapping[str, Any]) -> str:
     """Write what `closing_numbers` returned as a plain text table, a column for each phase."""
     phases = [numbers["phases"].get(phase) for phase in PHASES]
     known = [phase for phase in phases if phase]
-    stops = sorted({stop for phase in known for stop in phase["stops"]}, key=list(StopReason).index)
 
-    def row(label: str, cell: Callable[[Mapping[str, Any]], str | None]) -> list[str]:
-        return [label, *((phase and cell(phase)) or NOT_KNOWN for phase in phases)]
+    def row(label: str, cell: Callable[[Mapping[str, Any]], str]) -> list[str]:
+        return [label, *(MISSING if phase is None else cell(phase) for phase in phases)]
 
     rows = [
-        ["", *PHASES],
-        row("episodes", lambda p: f"{p['episodes']}"),
+        row("episodes", lambda p: str(p["episodes"])),
+        row("scored", lambda p: str(p["scored"])),
         row("success", _success),
-        row("steps when solved", lambda p: _format(p["steps"], ".1f")),
-        row("reward", lambda p: _format(p["reward"], ".3f")),
-        row("tool calls that failed", lambda p: _format(p["tool_error_rate"], ".1%")),
-        *(row(f"  ended: {stop}", partial(_stopped, stop)) for stop in stops),
+        row("steps when solved", lambda p: _shown(p["steps"], ".1f")),
+        row("reward", lambda p: _shown(p["reward"], ".3f")),
+        row("tool calls that failed", lambda p: _shown(p["tool_error_rate"], ".1%")),
     ]
-    if any(phase["spoiled"] for phase in known):
-        rows.append(row("spoiled, not counted", lambda p: f"{p['spoiled']}"))
-    if any(phase["unfinished"] for phase in known):
-        rows.append(row("cut, not counted", lambda p: f"{p['unfinished']}"))
-    lines = [f"{label:<{LABEL_COLUMNS}}" + "".join(f"{c:>{CELL_COLUMNS}}" for c in cells) for label, *cells in rows]
-    return "\n".join(lines)
+    stops = {stop for phase in known for stop in phase["stops"]}
+    rows += [row(f"  ended: {stop}", partial(_stopped, stop)) for stop in sorted(stops, key=_stop_order)]
+    for label, key in (("spoiled, not scored", "spoiled"), ("cut, not scored", "unfinished")):
+        if any(phase[key] for phase in known):
+            rows.append(row(label, partial(_count, key)))
+    return table(["", *PHASES], rows, "lrrr")
+
+
+def _stop_order(stop: str) -> tuple[int, str]:
+    """That of `StopReason`; names that it does not know come last."""
+    known = [reason.value for reason in StopReason]
+    return (known.index(stop) if stop in known else len(known), stop)
 
 
 def _stopped(stop: str, phase: Mapping[str, Any]) -> str:
     return str(phase["stops"].get(stop, 0))
 
 
-def _format(value: float | None, form: str) -> str | None:
-    return None if value is None else format(value, form)
+def _count(key: str, phase: Mapping[str, Any]) -> str:
+    return str(phase[key])
 
 
-def _success(phase: Mapping[str, Any]) -> str | None:
+def _shown(value: float | None, form: str) -> str:
+    return MISSING if value is None else format(value, form)
+
+
+def _success(phase: Mapping[str, Any]) -> str:
     if phase["success"] is None:
-        return None
+        return MISSING
     low, high = phase["success_interval"]
     return f"{phase['success']:.2f} [{low:.2f}, {high:.2f}]"
