@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,30 @@ def test_a_goal_knows_which_facts_can_change_it() -> None:
     assert goal.predicates == {"holdsany"}
     assert goal.holds({("holdsany", "agent1")})
     assert not goal.holds(set())
+
+
+_SUBSETS = "(and " + "(or (and) (holdsAny x{}))" * 13 + ")"
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "(exists (?a ?b ?c ?d ?e ?f ?g - object) (and (isHot ?a) (isHot ?b)))",
+        "(exists (?o - object) " * 150 + "(isHot ?o)" + ")" * 150,
+        f"(and {_SUBSETS.format(*range(13))} (and {_SUBSETS.format(*range(13))} (or (and) (holdsAny y))) (isHot cup))",
+    ],
+)
+def test_goal_that_is_small_to_write_and_endless_to_resolve_is_refused(goal: str) -> None:
+    objects = {f"object{number}": "object" for number in range(9)}
+    with pytest.raises(GoalError, match=r"more than \d+ (steps|ways)"):
+        compile_goal(parse(f"(or {goal})"), objects, STATIC)
+
+
+def test_a_grammar_of_a_megabyte_is_read_in_linear_time() -> None:
+    started = time.process_time()
+    with pytest.raises(GameFileError, match="Your task is to"):
+        Game.from_dict(_with(grammar="Your task is to: " * 60_000))
+    assert time.process_time() - started < 3
 
 
 def test_not_of_a_changing_fact_is_refused_even_inside() -> None:

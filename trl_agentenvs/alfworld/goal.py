@@ -17,13 +17,16 @@ from typing import TypeAlias
 
 from trl_agentenvs.alfworld.pddl import Expression, typed_names
 
-__all__ = ["DYNAMIC_ARITY", "MAX_TERMS", "STATIC_ARITY", "Fact", "Goal", "GoalError", "compile_goal"]
+__all__ = ["DYNAMIC_ARITY", "MAX_STEPS", "MAX_TERMS", "STATIC_ARITY", "Fact", "Goal", "GoalError", "compile_goal"]
 
 Fact: TypeAlias = tuple[str, ...]
 """A predicate followed by its arguments."""
 
 MAX_TERMS = 20_000
 """Most ways of winning that a goal may spell out. Official games have at most a few hundred."""
+
+MAX_STEPS = 500_000
+"""Most steps that resolving a goal may take, a second or two. Official games take at most a few hundred."""
 
 STATIC_ARITY: Mapping[str, int] = {
     "receptacletype": 2,
@@ -109,7 +112,8 @@ def compile_goal(expression: Expression, objects: Mapping[str, str], static_fact
         The goal as a question to the dynamic facts.
 
     Raises:
-        GoalError: The goal uses a form or predicate that is not covered, or spells out more than `MAX_TERMS` ways.
+        GoalError: The goal uses a form or predicate that is not covered, spells out more than `MAX_TERMS` ways, or
+            takes more than `MAX_STEPS`.
     """
     grounder = _Grounder(objects, static_facts)
     top = expression[1:] if isinstance(expression, list) and expression[:1] == ["and"] else [expression]
@@ -127,21 +131,23 @@ class _Grounder:
             self._kind_members.setdefault(kind, []).append(name)
         self._static = frozenset(static_facts)
         self._fillers: dict[Fact, dict[str, None]] | None = None
+        self._steps = 0
 
     def terms_of(self, node: Expression, bound: Mapping[str, str]) -> _Terms:
         """The ways `node` can be true: [] never, [frozenset()] always."""
+        self._take_step()
         if isinstance(node, str) or not node or not isinstance(node[0], str):
             raise GoalError(f"cannot read {_shorten(node)}; expected (operator ...)")
         operator, arguments = node[0], node[1:]
         if operator == "and":
             terms: _Terms = [frozenset()]
             for part in arguments:
-                terms = _distinct(a | b for b in self.terms_of(part, bound) for a in terms)
+                terms = self._distinct(a | b for b in self.terms_of(part, bound) for a in terms)
                 if not terms:
                     break
             return terms
         if operator == "or":
-            return _distinct(term for part in arguments for term in self.terms_of(part, bound))
+            return self._distinct(term for part in arguments for term in self.terms_of(part, bound))
         if operator == "exists" and len(arguments) == 2 and isinstance(arguments[0], list):
             return self._exists(list(typed_names(arguments[0]).items()), arguments[1], bound)
         if operator == "not" and len(arguments) == 1:
@@ -162,10 +168,11 @@ class _Grounder:
         raise GoalError(f"the goal uses ({predicate} ...) with {len(names)} arguments, which ALFRED does not define")
 
     def _exists(self, variables: list[tuple[str, str]], body: Expression, bound: Mapping[str, str]) -> _Terms:
+        self._take_step()
         if not variables:
             return self.terms_of(body, bound)
         (variable, kind), rest = variables[0], variables[1:]
-        return _distinct(
+        return self._distinct(
             term
             for name in self._candidates(variable, kind, body, bound)
             for term in self._exists(rest, body, {**bound, variable: name})
@@ -198,6 +205,20 @@ class _Grounder:
                     self._fillers.setdefault(opened, {})[fact[position]] = None
         return self._fillers.get(pattern, {})
 
+    def _distinct(self, terms: Iterable[frozenset[Fact]]) -> _Terms:
+        found: dict[frozenset[Fact], None] = {}
+        for term in terms:
+            self._take_step()
+            found[term] = None
+            if len(found) > MAX_TERMS:
+                raise GoalError(f"the goal spells out more than {MAX_TERMS} ways of winning")
+        return list(found)
+
+    def _take_step(self) -> None:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise GoalError(f"the goal takes more than {MAX_STEPS} steps to resolve")
+
 
 def _names(predicate: str, arguments: list[Expression], bound: Mapping[str, str]) -> list[str]:
     names: list[str] = []
@@ -221,15 +242,6 @@ def _conjuncts(node: Expression) -> Iterable[list[Expression]]:
         yield from _conjuncts(node[2])
     else:
         yield node
-
-
-def _distinct(terms: Iterable[frozenset[Fact]]) -> _Terms:
-    found: dict[frozenset[Fact], None] = {}
-    for term in terms:
-        found[term] = None
-        if len(found) > MAX_TERMS:
-            raise GoalError(f"the goal spells out more than {MAX_TERMS} ways of winning")
-    return list(found)
 
 
 def _shorten(node: Expression) -> str:

@@ -27,7 +27,7 @@ __all__ = [
 NOTHING_HAPPENS = "Nothing happens."
 """The answer to every command that is not possible now."""
 
-_TASK = re.compile(r"Your task is to: (.*?)\.?\"")
+_TASK = "Your task is to: "
 _HELP = re.compile(r'action help \{.*?(?:feedback :: "|"rhs": ")(?=\\n|\n)(.*?)"', re.DOTALL)
 
 
@@ -70,8 +70,8 @@ class Dialect:
 
 def task_of_grammar(grammar: str) -> str | None:
     """The task sentence in a grammar text, without "Your task is to: " and the final dot; None if there is none."""
-    found = _TASK.search(grammar)
-    return found.group(1) if found else None
+    sentence, quote, _ = grammar.partition(_TASK)[2].partition('"')
+    return sentence.removesuffix(".") if quote and "\n" not in sentence else None
 
 
 def join_names(names: list[str]) -> str:
