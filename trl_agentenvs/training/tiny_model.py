@@ -90,6 +90,8 @@ def build_tokenizer(
     pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(split), "isolated"),
+            # The search for the longest piece is quadratic in the length of a run.
+            pre_tokenizers.Split(Regex(rf"[\s\S]{{{_LONGEST_PIECE_CHARS}}}"), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
