@@ -47,6 +47,19 @@ class ChangesFolder(Good):
         return super().reset(number=number)
 
 
+class DeletesFolder(Good):
+    def reset(self, number: int) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+        return super().reset(number=number)
+
+
+class TakesOutput(Good):
+    def reset(self, number: int) -> str:
+        sys.stdout = sys.stderr = None  # type: ignore[assignment]
+        return super().reset(number=number)
+
+
 class ChangesVariable(Good):
     def reset(self, number: int) -> str:
         os.environ["NUMBER_OF_TESTS"] = str(number)
@@ -85,6 +98,8 @@ BROKEN = {
     LeaksThreads: "leaks",
     LeaksTempFolders: "leaks",
     ChangesFolder: "global-state",
+    DeletesFolder: "global-state",
+    TakesOutput: "global-state",
     ChangesVariable: "global-state",
     SeedsGlobalRandom: "global-state",
     ChangesArguments: "global-state",
@@ -124,10 +139,13 @@ def test_environment_too_slow_to_look_for_leaks_is_told(monkeypatch, caplog):
     assert "not checked: leaks; 1 resets took more than 0 s" in caplog.text
 
 
-@pytest.mark.parametrize("env", [ChangesFolder, ChangesVariable, SeedsGlobalRandom, ChangesArguments, SetsSignal])
+def _global_state() -> tuple[Any, ...]:
+    process = os.getcwd(), dict(os.environ), random.getstate(), signal.getsignal(signal.SIGUSR1)
+    return *process, list(sys.argv), sys.stdout, sys.stderr
+
+
+@pytest.mark.parametrize("env", [env for env, rule in BROKEN.items() if rule == "global-state"])
 def test_check_puts_global_state_back(env):
-    before = os.getcwd(), dict(os.environ), random.getstate(), list(sys.argv), signal.getsignal(signal.SIGUSR1)
+    before = _global_state()
     check_env(env, ROWS)
-    assert before == (
-        os.getcwd(), dict(os.environ), random.getstate(), list(sys.argv), signal.getsignal(signal.SIGUSR1)
-    )  # fmt: skip
+    assert _global_state() == before

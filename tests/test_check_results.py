@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -57,6 +58,28 @@ class EchoesHalves(Plain):
         return f"You said {word.replace('<', '(')}"
 
 
+class WordlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Wordless(Good):
+    def leave(self) -> str:
+        """Leave."""
+        raise WordlessError
+
+
+class CancelsItself(Plain):
+    @tolerant
+    async def say(self, word: str) -> str:
+        """Say a word.
+
+        Args:
+            word: The word.
+        """
+        raise asyncio.CancelledError
+
+
 class DiskFull(Good):
     def save(self) -> str:
         """Save."""
@@ -68,6 +91,18 @@ class ReturnsDict(Plain):
     def look(self) -> Any:
         """Look."""
         return {"seen": "nothing"}
+
+
+class Shapeless:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class ReturnsShapeless(Plain):
+    @tolerant
+    def look(self) -> Any:
+        """Look."""
+        return Shapeless()
 
 
 class ReturnsNone(Plain):
@@ -144,9 +179,12 @@ BROKEN = {
     RaisesForUnknownWord: "tool-raises",
     Exits: "tool-raises",
     Panics: "tool-raises",
+    Wordless: "tool-raises",
+    CancelsItself: "tool-raises",
     DiskFull: "tool-raises",
     ReturnsDict: "str-results",
     ReturnsNone: "str-results",
+    ReturnsShapeless: "str-results",
     ReturnsCoroutine: "str-results",
     Echo: "control-tokens",
     EchoesHalves: "control-tokens",

@@ -13,9 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .episodes import check_datasets, check_episodes, check_pickling, check_starts, round_trip
+from .episodes import (
+    check_datasets,
+    check_episodes,
+    check_other_process,
+    check_pickling,
+    check_starts,
+    round_trip,
+)
 from .leaks import Surroundings, check_leaks, only_new_garbage, private_temp_folder
-from .process import check_other_process
 from .results import check_results, check_rewards
 from .subject import Finding, Policy, Subject, show
 from .threads import check_threads
@@ -104,7 +110,9 @@ def _check(
 ) -> Iterator[Finding]:
     try:
         env = subject.make()
-    except Exception as error:  # whatever the constructor raises is the finding
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the constructor raises is the finding
         yield Finding(
             "factory",
             f"the factory raised {show(error)}; the trainer calls it without arguments. Give every constructor"

@@ -139,6 +139,14 @@ def private_temp_folder() -> Iterator[Path]:
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 
+def _working_folder() -> str:
+    """The working folder; "" where somebody deleted it."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
 def _signal_handlers() -> dict[str, Any]:
     return {name.name: signal.getsignal(name) for name in sorted(signal.valid_signals()) if hasattr(name, "name")}
 
@@ -154,7 +162,7 @@ def _random_states() -> dict[str, Any]:
 
 
 _STATE: Mapping[str, tuple[Callable[[], Any], str]] = {
-    "the working folder": (os.getcwd, "use absolute paths, or cwd= of subprocess"),
+    "the working folder": (_working_folder, "use absolute paths, or cwd= of subprocess"),
     "os.environ": (lambda: dict(os.environ), "pass env= to subprocesses"),
     "signal handlers": (_signal_handlers, "bound time with timeouts of subprocess or queue instead"),
     "the global random generator": (_random_states, "use random.Random(f'{seed}') made from the row"),
@@ -173,6 +181,7 @@ class Surroundings:
     def __init__(self) -> None:
         self._before = {name: read() for name, (read, _) in _STATE.items()}
         self._random_state = random.getstate()
+        self._streams = sys.stdout, sys.stderr
 
     def check(self) -> Iterator[Finding]:
         """Find what changed since."""
@@ -188,12 +197,13 @@ class Surroundings:
                 )
 
     def restore(self) -> None:
-        """Put back what can be put back: working folder, environment variables, arguments, paths, random state."""
+        """Put back what can be put back: working folder, environment, arguments, paths, streams, random state."""
         with contextlib.suppress(OSError):  # the folder may be gone
             os.chdir(self._before["the working folder"])
         if dict(os.environ) != self._before["os.environ"]:
             os.environ.clear()
             os.environ.update(self._before["os.environ"])
+        sys.stdout, sys.stderr = self._streams
         sys.argv[:] = self._before["sys.argv"]
         sys.path[:] = self._before["sys.path"]
         random.setstate(self._random_state)

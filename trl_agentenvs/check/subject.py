@@ -21,13 +21,13 @@ from ..dispatch import ToolSignature
 from ..env import ToolEnv
 from ..errors import EnvError
 from ..stop import StopReason
+from ..toollint import NOT_TOOLS
 from .calls import Call, scripted_calls
 
 __all__ = ["Answer", "Finding", "Policy", "Subject", "show", "show_call", "show_difference"]
 
 MAX_CALLS = 200
 SHOWN_CHARS = 160
-_NOT_TOOLS = ("reset", "get_reward")
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 Policy = Callable[[list[str]], Call | None]
@@ -96,7 +96,7 @@ class Subject:
         """The fit tools of an instance by attribute name, as the trainer finds them on its class."""
         if self._names is None:
             found = inspect.getmembers(type(env), inspect.isfunction)
-            self._names = [name for name, _ in found if name not in _NOT_TOOLS and not name.startswith("_")]
+            self._names = [name for name, _ in found if name not in NOT_TOOLS and not name.startswith("_")]
         return {name: getattr(env, name) for name in self._names if name not in self.unfit}
 
     def signatures(self, env: Any) -> dict[str, ToolSignature]:
@@ -174,7 +174,7 @@ class Subject:
         """
         observation = self.reset(env, row)
         transcript.append(f"reset -> {observation}")
-        seen = [str(observation.value)]
+        seen = [_seen(observation)]
         yield
         while len(seen) <= MAX_CALLS and (call := player(list(seen))) is not None:
             name, arguments = call
@@ -182,7 +182,7 @@ class Subject:
                 raise ValueError(f"policy called {name!r}; expected one of {', '.join(sorted(self.tools(env)))}")
             answer = self.call(env, name, dict(arguments))
             transcript.append(f"{show_call(name, arguments)} -> {answer}")
-            seen.append(str(answer.value))
+            seen.append(_seen(answer))
             yield
         if score:
             transcript.append(f"get_reward -> {self.reward(env)}")
@@ -223,14 +223,23 @@ async def _settle(coroutine: Coroutine[Any, Any, Any]) -> Answer:
     """Await without letting `SystemExit` and its like end the loop."""
     try:
         return Answer(await coroutine)
-    except (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
+    except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
         return Answer(error=error)
 
 
+def _seen(answer: Answer) -> str:
+    """An answer as a policy reads it."""
+    return answer.value if isinstance(answer.value, str) else _words(answer.value)
+
+
 def _words(value: object) -> str:
-    text = f"{type(value).__name__}: {value}".rstrip(".") if isinstance(value, BaseException) else repr(value)
+    name = type(value).__name__
+    try:
+        text = f"{name}: {value}".rstrip(".") if isinstance(value, BaseException) else repr(value)
+    except Exception:  # its words are the environment's own code
+        text = f"{name} that cannot be shown"
     return _ADDRESS.sub("", text)
 
 
