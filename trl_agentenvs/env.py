@@ -34,7 +34,7 @@ from .errors import ToolError
 from .rows import EnvSpec, build_dataset
 from .stop import StopReason
 from .toolcall import ToolCall, running_episode, wrap_get_reward, wrap_reset, wrap_tool
-from .toollint import tool_faults
+from .toollint import NOT_TOOLS, tool_faults
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -44,7 +44,6 @@ __all__ = ["ToolEnv"]
 logger = logging.getLogger("trl_agentenvs")
 
 _WRAPPED = "__agentenvs_wrapped__"
-_NOT_TOOLS = ("reset", "get_reward")
 
 
 class EnvType(abc.ABCMeta):
@@ -152,7 +151,7 @@ class ToolEnv(metaclass=EnvType):
         for name, member in inspect.getmembers(cls, inspect.isfunction):
             if name.startswith("_") or member is getattr(ToolEnv, name, None):
                 continue
-            if name in _NOT_TOOLS:
+            if name in NOT_TOOLS:
                 wrap = wrap_reset if name == "reset" else wrap_get_reward
                 faults += [f"{name} must be a plain def"] if inspect.iscoroutinefunction(member) else []
             else:
@@ -220,7 +219,7 @@ class ToolEnv(metaclass=EnvType):
     def _tools(self) -> dict[str, Callable[..., Any]]:
         """The tools by name, as a trainer finds them on the class."""
         names = [name for name, _ in inspect.getmembers(type(self), inspect.isfunction) if not name.startswith("_")]
-        return {name: getattr(self, name) for name in names if name not in _NOT_TOOLS}
+        return {name: getattr(self, name) for name in names if name not in NOT_TOOLS}
 
     def _call_tool(self, name: Any, arguments: Any) -> Any:
         """Call a tool as a model names it: any name, arguments as a mapping, a JSON string or None.

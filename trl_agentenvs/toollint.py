@@ -10,7 +10,10 @@ import inspect
 import re
 from typing import Any
 
-__all__ = ["tool_faults"]
+__all__ = ["NOT_TOOLS", "tool_faults"]
+
+NOT_TOOLS = ("reset", "get_reward")
+"""Public methods that the trainer calls itself and keeps from the model."""
 
 _SECTION = re.compile(r"^[ \t]*Args:[ \t]*\n(?P<body>(?:[ \t]+.*\n?|[ \t]*\n)*)", re.MULTILINE)
 

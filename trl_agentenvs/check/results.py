@@ -19,8 +19,6 @@ from .subject import Answer, Finding, Subject, show, show_call
 
 __all__ = ["check_results", "check_rewards"]
 
-_OVER = "The episode is over"
-
 
 def check_results(subject: Subject, row: dict[str, Any]) -> Iterator[Finding]:
     """Try every tool with sensible, missing, undeclared, wrong and hostile arguments."""
@@ -134,7 +132,7 @@ def _check_end(subject: Subject, env: ToolEnv, reward: Answer) -> Iterator[Findi
     for name, signature in subject.signatures(env).items():
         turns, arguments = env._turns, next(probes(signature)).arguments
         answer = subject.call(env, name, arguments)
-        if _OVER not in str(answer.value):
+        if env._stop is None or env._stop.notice not in str(answer.value):
             problem = f"answered {show(answer)} after the end instead of saying that the episode is over"
         elif env._turns != turns or str(subject.reward(env)) != str(reward):
             problem = f"changed the episode after its end: {turns} turns and reward {reward} before"
