@@ -52,6 +52,10 @@ def test_alias_is_renamed(alias):
     assert bound.repairs["renamed_argument"] == 1
 
 
+def test_list_of_one_under_an_alias_is_its_item():
+    assert bind(read, paths=["a.py"]).arguments == {"path": "a.py"}
+
+
 def test_alias_that_contradicts_a_given_argument_is_refused():
     with pytest.raises(ToolError, match="path twice with different values"):
         bind(read, path="a.py", file_path="b.py")

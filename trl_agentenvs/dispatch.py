@@ -157,6 +157,8 @@ class ToolSignature:
             if name in self.names:
                 continue
             target = known.get(name) or known.get(_snake_case(name))
+            if target is not None and self.types[target] is str and isinstance(value, list) and len(value) == 1:
+                value = value[0]  # paths=["a.py"] for path
             if target is None or _is_null(value):
                 repairs["dropped_argument"] += 1
             elif target not in kept or _is_null(kept[target]):
