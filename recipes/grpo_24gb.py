@@ -19,16 +19,17 @@ import sys
 import time
 from collections.abc import Sequence
 
+from trl_agentenvs.cli import INTERRUPTED, WRONG_INPUT
 from trl_agentenvs.training.arguments import UsageError, resolve
 from trl_agentenvs.training.launch import build_trainer, run
 from trl_agentenvs.training.preflight import PreflightError, preflight
-from trl_agentenvs.training.progress import hide_known_warnings, say
+from trl_agentenvs.training.progress import quiet_libraries, say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the recipe and return the exit status: 0, 2 when the run cannot start, 130 when it was interrupted."""
     started = time.monotonic()
-    hide_known_warnings()
+    quiet_libraries()
     try:
         resolved = resolve(sys.argv[1:] if argv is None else argv)
         checked = preflight(resolved, dry_run=resolved.values["dry_run"])
@@ -47,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         numbers = run(trainer, checked, started=started)
     except (UsageError, PreflightError) as error:
         say(str(error), aside=True)
-        return 2
-    return 130 if numbers["interrupted"] else 0
+        return WRONG_INPUT
+    return INTERRUPTED if numbers["interrupted"] else 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from trl_agentenvs import __version__, check, cli
-from trl_agentenvs.check.command import load_factory, read_rows
+from trl_agentenvs.check.command import read_rows
+from trl_agentenvs.registry import load_factory
 
 ENVIRONMENT = '''
 from trl_agentenvs import ToolEnv
@@ -134,8 +136,15 @@ def test_closed_pipe_ends_quietly(repo, tmp_path):
         assert child.wait(timeout=60) == 0
 
 
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_stream_that_was_closed_at_the_start_is_no_fault(closed, repo):
+    done = run("play", "alfworld", "--seed", "1", cwd=repo, input="look\n", preexec_fn=lambda: os.close(closed))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_ctrl_c_ends_quietly(repo):
-    command = [sys.executable, "-m", "trl_agentenvs.cli", "play", "alfworld", "--seed", "1"]
+    # Its game goes on for longer than there are commands, so that it waits for more when it is interrupted.
+    command = [sys.executable, "-m", "trl_agentenvs.cli", "play", "alfworld", "--seed", "1", "--max-steps", "9999"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=repo, text=True, **pipes) as child:
         child.stdin.write("look\n" * 2000)  # fills the buffer of its output, so that it is known to run
@@ -144,7 +153,7 @@ def test_ctrl_c_ends_quietly(repo):
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate(timeout=60)
     assert errors == ""
-    assert child.returncode in (cli.INTERRUPTED, 0)
+    assert child.returncode == cli.INTERRUPTED
 
 
 # check
@@ -162,6 +171,11 @@ def test_findings_exit_with_1_and_are_printed(folder, capsys):
     assert "word_env.py:Scored has findings: " in out
 
 
+def test_environment_of_this_package_is_found_by_its_name(folder, capsys):
+    assert cli.main(["check", "alfworld", "--n", "1"]) == 0
+    assert "alfworld keeps the contract" in capsys.readouterr().out
+
+
 def test_relative_path_to_a_file_in_another_folder(folder, capsys):
     (folder / "deep").mkdir()
     (folder / "deep" / "other_env.py").write_text("from word_env import WordEnv\n", encoding="utf-8")
@@ -172,8 +186,9 @@ def test_relative_path_to_a_file_in_another_folder(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["word_env"], "got 'word_env'; expected module:Name or path/to/file.py:Name"),
-        ([":WordEnv"], "expected module:Name"),
+        (["word_env"], "got the environment 'word_env'; expected alfworld, module:Class or path/to/file.py:Class"),
+        ([":WordEnv"], "expected alfworld, module:Class"),
+        (["alfwrld"], "did you mean alfworld?"),
         (["no_such_module:WordEnv"], "no_such_module cannot be imported: ModuleNotFoundError"),
         (["no_such_file.py:WordEnv"], "there is none"),
         (["word_env:Wort"], "word_env has no class or factory 'Wort'; it has WordEnv, Scored"),

@@ -24,7 +24,7 @@ from datasets import Dataset
 from tests.scripted import build_tokenizer, call
 from trl_agentenvs import ALFWorldEnv
 from trl_agentenvs.alfworld import data
-from trl_agentenvs.check.command import load_factory
+from trl_agentenvs.registry import load_factory
 from trl_agentenvs.trace import read_trace
 
 worker = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")

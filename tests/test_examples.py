@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from trl_agentenvs import ALFWorldEnv, check_env
-from trl_agentenvs.check.command import load_factory
+from trl_agentenvs.registry import load_factory
 
 EXPECTED = {
     "own_env.py": ["The contract holds.", "reward 1.0, ended because: solved"],

@@ -12,6 +12,7 @@ pytest.importorskip("trl")
 from tests.scripted import build_model, build_tokenizer
 from trl_agentenvs import ToolEnv
 from trl_agentenvs.training.arguments import resolve
+from trl_agentenvs.training.budget import Budget
 from trl_agentenvs.training.modelfiles import is_path
 from trl_agentenvs.training.preflight import Preflight, PreflightError, preflight
 
@@ -239,10 +240,11 @@ def test_environment_that_breaks_the_contract(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("alfwrld", ["did you mean alfworld", "module:Class"]),
+        ("alfwrld", ["did you mean alfworld", "module:Class", "path/to/file.py:Class"]),
         ("toy", ["alfworld", "module:Class"]),
-        ("nonesuch.module:Env", ["cannot import", "nonesuch"]),
-        ("toy:Nope", ["does not define Nope"]),
+        ("nonesuch.module:Env", ["nonesuch.module cannot be imported"]),
+        ("no/such/file.py:Env", ["no/such/file.py", "there is none"]),
+        ("toy:Nope", ["toy has no class or factory 'Nope'", "it has Rows"]),
         ("toy:NoEnv", ["no subclass", "ToolEnv"]),
     ],
 )
@@ -256,6 +258,14 @@ def test_environment_of_somebody_else(rows: type[Rows], saved_model: Path) -> No
     assert checked.stops == []
     assert checked.playable is not None
     assert checked.playable.factory("trace")()._trace_path == "trace"
+
+
+def test_environment_in_a_file(saved_model: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    checked = check("--env", f"{repo / 'examples' / 'own_env.py'}:NumberEnv", model=saved_model)
+    assert checked.playable is not None
+    assert checked.playable.name == "NumberEnv"
+    sys.modules.pop("own_env", None)
 
 
 @pytest.mark.parametrize(
@@ -389,3 +399,9 @@ def test_tool_that_cannot_be_described(rows: type[Rows], saved_model: Path) -> N
 
 def test_what_trl_itself_refuses_is_told(saved_model: Path) -> None:
     assert "TRL refuses this configuration" in the_stop(check("--fp16", "True", "--bf16", "True", model=saved_model))
+
+
+@pytest.mark.parametrize(("schemas", "words"), [(0, "28 tokens; "), (9, "28 tokens (9 of them tool schemas); ")])
+def test_budget_names_the_share_of_the_schemas_where_there_is_one(schemas: int, words: str) -> None:
+    budget = Budget(prompt=28, schemas=schemas, limit=None, left=512, turn=5, max_turns=12)
+    assert words in str(budget)

@@ -25,7 +25,7 @@ from trl_agentenvs.training.arguments import KNOWN, resolve
 from trl_agentenvs.training.launch import LANGUAGE_MODEL_ONLY, build_trainer, lora_config, set_aside
 from trl_agentenvs.training.modelfiles import ModelFiles
 from trl_agentenvs.training.preflight import PreflightError, preflight
-from trl_agentenvs.training.progress import CompactProgress, step_line
+from trl_agentenvs.training.progress import CompactProgress, ShortBar, quiet_libraries, step_line
 
 TINY_RUN = (
     *("--preset", "cpu-demo", "--max_steps", "1", "--n_train", "2", "--n_eval", "2", "--seed", "5"),
@@ -79,8 +79,20 @@ def test_recipe_trains_evaluates_and_tells_the_result(
     lines = done.stdout.splitlines()
     assert any(line.split() == ["before", "train", "after"] for line in lines)
     assert any(line.startswith("success") and "[" in line for line in lines)
-    assert "step 1/1  reward" in done.stderr + done.stdout
+    assert "step 1/1  reward" in done.stdout
+    assert lines.count("playing 2 rows of valid_unseen before training ...") == 1
+    assert len([line for line in lines if re.fullmatch(r"played in \d+\.\d s, success 0\.00", line)]) == 2
     assert str(Path("out") / "rollouts.jsonl") in done.stdout
+
+
+@pytest.mark.trainer
+def test_run_shows_no_bars_where_there_is_no_terminal(
+    finished_run: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    _, done = finished_run
+    shown = done.stdout + done.stderr
+    assert [word for word in ("it/s]", "s/it]", "Loading weights", "Writing model shards", "\r") if word in shown] == []
+    assert "\n\n\n" not in done.stdout
 
 
 @pytest.mark.trainer
@@ -256,7 +268,7 @@ def test_an_earlier_trace_is_kept_under_a_name_of_its_own(tmp_path: Path) -> Non
 def test_line_of_a_step_names_what_was_not_logged() -> None:
     logs = {"reward": 0.25, "E/stop/solved": 0.5, "E/tool_error_rate": 0.031, "step_time": 12.34}
     assert step_line(logs, "E") == "reward 0.250  success 0.50  tool errors 3.1%  seconds 12.3"
-    assert step_line({"reward": None}, "E") == "reward n/a  success n/a  tool errors n/a  seconds n/a"
+    assert step_line({"reward": None}, "E") == "reward -  success -  tool errors -  seconds -"
 
 
 def test_one_line_for_each_logged_step_and_none_for_the_summary() -> None:
@@ -269,4 +281,22 @@ def test_one_line_for_each_logged_step_and_none_for_the_summary() -> None:
     progress.on_log(none, state, none, logs={"eval_reward": 5.0})
     state.is_world_process_zero = False
     progress.on_log(none, state, none, logs={"reward": 1.0})
-    assert lines == ["step 3/9  reward 1.000  success n/a  tool errors n/a  seconds n/a"]
+    assert lines == ["step 3/9  reward 1.000  success -  tool errors -  seconds -"]
+
+
+@pytest.mark.parametrize(("batches", "shown"), [(1, False), (2, True)])
+def test_evaluation_in_one_batch_has_no_bar(batches: int, shown: bool) -> None:
+    bar, none = ShortBar("training"), None
+    state: Any = SimpleNamespace(is_world_process_zero=True)
+    for _ in range(batches):
+        bar.on_prediction_step(none, state, none, eval_dataloader=[None] * batches)  # type: ignore[arg-type]
+    assert (bar.prediction_bar is not None) is shown
+    bar.on_evaluate(none, state, none)  # type: ignore[arg-type]
+    assert bar.prediction_bar is None
+
+
+def test_bars_of_downloads_stay() -> None:
+    hub = pytest.importorskip("huggingface_hub.utils")
+    hub.enable_progress_bars()
+    quiet_libraries()
+    assert not hub.are_progress_bars_disabled()

@@ -242,6 +242,27 @@ def test_the_key_changes_with_all_that_makes_the_model(tmp_path, monkeypatch) ->
     assert len(set(keys)) == len(keys)
 
 
+def test_the_key_changes_with_the_sources_that_make_the_model_and_no_others(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(warmstart, "_PACKAGE", tmp_path)
+    for folder in ("alfworld", "training"):
+        (tmp_path / folder).mkdir()
+
+    def key_after_writing(name: str) -> str:
+        (tmp_path / name).write_text(name)
+        return cache_key(0, SMALL)
+
+    others = {key_after_writing(name) for name in ("cli.py", "training/closing.py", "alfworld/notes.md")}
+    assert others == {cache_key(0, SMALL)}
+    makers = ["alfworld/engine.py", "training/demos.py", "training/tiny_model.py", "training/warmstart.py"]
+    assert len(others | {key_after_writing(name) for name in makers}) == 1 + len(makers)
+
+
+def test_every_source_file_that_the_key_hashes_exists() -> None:
+    assert {"engine.py", "generate.py", "demos.py", "tiny_model.py", "warmstart.py"} <= {
+        path.name for path in warmstart._source_files()
+    }
+
+
 def test_the_key_is_the_same_in_another_process() -> None:
     code = "from tests.test_warmstart import SMALL, cache_key; print(cache_key(0, SMALL))"
     environ = {**os.environ, "PYTHONHASHSEED": "5"}

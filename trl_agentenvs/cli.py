@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from . import __version__
 from .arguments import ArgumentParser
+from .registry import ENVIRONMENTS
 from .terminal import printable
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "GAMES", "INTERRUPTED", "WRONG_INPUT", "main"]
 
 PROGRAM = "trl-agentenvs"
 WRONG_INPUT = 2
@@ -40,9 +41,7 @@ COMMANDS: dict[str, Command] = {
     "trace": Command("trl_agentenvs.trace_command:main", "show what happened in the rollouts of a run"),
     "play": Command("trl_agentenvs.cli:play", "play an environment yourself in the terminal"),
 }
-GAMES: dict[str, Command] = {
-    "alfworld": Command("trl_agentenvs.alfworld.play:main", "household tasks in a text world"),
-}
+GAMES = {name: Command(registered.game, registered.purpose) for name, registered in ENVIRONMENTS.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,8 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    for stream in (sys.stdin, sys.stdout, sys.stderr):  # a character that a terminal lacks is no reason to fail
-        if hasattr(stream, "reconfigure"):
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started the program
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - open to the end
+        if hasattr(stream := getattr(sys, name), "reconfigure"):  # a character it lacks is no reason to fail
             stream.reconfigure(errors="backslashreplace")
     try:
         code = _dispatch(PROGRAM, COMMANDS, sys.argv[1:] if argv is None else argv)

@@ -24,6 +24,8 @@ from typing import Any, NoReturn
 import yaml  # type: ignore[import-untyped]
 from trl import GRPOConfig, ModelConfig, TrlParser
 
+from trl_agentenvs.registry import ENVIRONMENTS
+
 from .presets import PRESETS, preset_values
 
 __all__ = ["DEFAULT_PRESET", "ModelArguments", "Resolved", "RunArguments", "UsageError", "resolve"]
@@ -41,7 +43,10 @@ class UsageError(ValueError):
 class RunArguments:
     """What to play, on what, and how to tell the result; everything else belongs to TRL."""
 
-    env: str = field(default="alfworld", metadata={"help": "Name of an environment, or your own as module:Class."})
+    env: str = field(
+        default="alfworld",
+        metadata={"help": f"{', '.join(ENVIRONMENTS)}, or your own as module:Class or path/to/file.py:Class."},
+    )
     preset: str = field(default=DEFAULT_PRESET, metadata={"help": f"One of {', '.join(PRESETS)}."})
     dry_run: bool = field(default=False, metadata={"help": "Print the full configuration as YAML and exit."})
     split: str = field(default="train", metadata={"help": "Split to train on."})

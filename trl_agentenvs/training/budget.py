@@ -40,10 +40,10 @@ class Budget:
 
     def __str__(self) -> str:
         """One line for the user."""
+        schemas = f" ({self.schemas} of them tool schemas)" if self.schemas else ""
         share = f", {self.left // self.max_turns} for each of {self.max_turns} turns" if self.max_turns else ""
         return (
-            f"the longest first prompt takes {self.prompt} tokens ({self.schemas} of them tool schemas); "
-            f"{self.left} are left for an episode{share}"
+            f"the longest first prompt takes {self.prompt} tokens{schemas}; {self.left} are left for an episode{share}"
         )
 
 
@@ -97,7 +97,8 @@ def measure_budget(values: Mapping[str, Any], model: ModelFiles, playable: Playa
     room = values["max_completion_length"] if limit is None else min(limit - prompt, values["max_completion_length"])
     budget = Budget(
         prompt=prompt,
-        schemas=prompt - count(messages, None),
+        # A tiny model's tokenizer may have one token for prompt and schemas together.
+        schemas=max(prompt - count(messages, None), 0),
         limit=limit,
         left=max(room, 0),
         turn=count([*messages, *turn], playable.tools) - prompt,

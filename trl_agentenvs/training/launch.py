@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from trl_agentenvs import patches
 from trl_agentenvs.episode_log import EpisodeLog
+from trl_agentenvs.terminal import MISSING
 from trl_agentenvs.trace import mark_phase, read_trace
+from trl_agentenvs.trace_summary import summarize
 
 from .closing import closing_numbers, closing_table
 from .modelfiles import model_init_kwargs, open_model_files
@@ -134,7 +136,7 @@ def run(trainer: GRPOTrainer, checked: Preflight, *, started: float) -> dict[str
         _evaluate(trainer, path, "after", values["eval_split"])
     except KeyboardInterrupt:
         interrupted = True
-        say("interrupted; this is what was played so far")
+        say("\ninterrupted; this is what was played so far")
     numbers = closing_numbers(
         read_trace(path),
         seed=values["seed"],
@@ -161,9 +163,13 @@ def run(trainer: GRPOTrainer, checked: Preflight, *, started: float) -> dict[str
 def _demo_model(values: dict[str, Any]) -> ModelFiles:
     from accelerate import PartialState
 
-    from .warmstart import warm_model
+    from .warmstart import warm_model, warm_model_dir
 
-    say("making a tiny model that has seen expert games (cached for the next time)")
+    cached = warm_model_dir(values["seed"])
+    if cached.is_dir():
+        say(f"model: the tiny one in {cached}")
+    else:
+        say("model: making a tiny one that has seen expert games, a matter of minutes; it is kept for the next time")
     with PartialState().main_process_first():
         folder = warm_model(values["seed"])
     files, faults = open_model_files(values | {"model_name_or_path": str(folder)}, local_only=True)
@@ -176,9 +182,15 @@ def _evaluate(trainer: GRPOTrainer, path: Path, phase: str, split: str) -> None:
     rows: Any = trainer.eval_dataset
     if rows is None:
         return
-    say(f"playing {len(rows)} rows of {split} {phase} training")
+    say(f"playing {len(rows)} rows of {split} {phase} training ...")
     _mark(trainer, path, phase)
+    began, began_s = time.time(), time.monotonic()
     trainer.evaluate()
+    took_s = time.monotonic() - began_s
+    if trainer.is_world_process_zero():
+        played = [r for r in read_trace(path).rollouts if r.phase == phase and r.started >= began]
+        success = summarize(played).success
+        say(f"played in {took_s:.1f} s, success {MISSING if success is None else f'{success:.2f}'}")
 
 
 def _mark(trainer: GRPOTrainer, path: Path, phase: str) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trl_agentenvs.env import ToolEnv
+from trl_agentenvs.registry import load_env
 from trl_agentenvs.stop import StopReason
 
-from .arguments import Resolved, UsageError
-from .registry import find_env
+from .arguments import Resolved
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -76,9 +76,9 @@ def open_environment(resolved: Resolved) -> tuple[Playable | None, list[str]]:
     """
     values = resolved.values
     try:
-        env_class = find_env(values["env"])
+        env_class = load_env(values["env"])
         options, data_options = resolved.options("env_options"), resolved.options("data_options")
-    except (ValueError, UsageError) as error:
+    except (ValueError, ImportError, OSError) as error:
         return None, [str(error)]
     try:
         probe = env_class(**options)

@@ -17,7 +17,7 @@ from .arguments import ModelArguments, Resolved, RunArguments
 from .budget import Budget, measure_budget
 from .modelfiles import ModelFiles, open_model_files
 from .playability import Playable, open_environment
-from .settings import Finding, check_machine, check_settings, has_accelerator
+from .settings import Obstacle, check_machine, check_settings, has_accelerator
 
 if TYPE_CHECKING:
     from trl import GRPOConfig
@@ -47,7 +47,7 @@ class Preflight:
     """
 
     resolved: Resolved
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Obstacle] = field(default_factory=list)
     playable: Playable | None = None
     model: ModelFiles | None = None
     budget: Budget | None = None
@@ -84,29 +84,29 @@ def preflight(resolved: Resolved, *, dry_run: bool = False) -> Preflight:
     checked.findings += check_machine(values)
 
     checked.playable, sentences = open_environment(resolved)
-    checked.findings += [Finding(text) for text in sentences]
+    checked.findings += [Obstacle(text) for text in sentences]
     if checked.playable is not None:
         checked.findings += _fit_turns(resolved, checked.playable)
 
     if values["model_name_or_path"] or not values["demo_model"]:
         checked.model, sentences = open_model_files(values, local_only=dry_run)
-        checked.findings += [Finding(text) for text in sentences]
+        checked.findings += [Obstacle(text) for text in sentences]
         # Tokens can be counted with a template that TRL could not train with, but there is no use in it.
         if checked.model is not None and not sentences and checked.playable is not None:
             checked.budget, sentences = measure_budget(values, checked.model, checked.playable)
             fatal = checked.budget is None or checked.budget.left < checked.budget.turn
-            checked.findings += [Finding(text, stops=fatal) for text in sentences]
+            checked.findings += [Obstacle(text, stops=fatal) for text in sentences]
 
     if dry_run or not checked.stops:
         overrides = {"use_cpu": True} if dry_run and not has_accelerator() else {}
         try:
             checked.built = resolved.build(**overrides)
         except (ValueError, TypeError, ImportError) as error:
-            checked.findings.append(Finding(f"TRL refuses this configuration: {' '.join(str(error).split())}"))
+            checked.findings.append(Obstacle(f"TRL refuses this configuration: {' '.join(str(error).split())}"))
     return checked
 
 
-def _fit_turns(resolved: Resolved, playable: Playable) -> Iterator[Finding]:
+def _fit_turns(resolved: Resolved, playable: Playable) -> Iterator[Obstacle]:
     """Take the trainer's turn limit from the environment's, unless somebody set it."""
     turns = playable.max_turns
     if turns is None:
@@ -116,7 +116,7 @@ def _fit_turns(resolved: Resolved, playable: Playable) -> Iterator[Finding]:
     resolved.fill("max_tool_calling_iterations", turns, f"{playable.name}.max_turns")
     iterations = resolved.values["max_tool_calling_iterations"]
     if iterations is not None and iterations < turns:
-        yield Finding(
+        yield Obstacle(
             f"got max_tool_calling_iterations {iterations}, but an episode may take {turns} calls; it is cut there",
             stops=False,
         )

@@ -18,7 +18,7 @@ from trl_agentenvs.patches import PROFILES
 
 from .modelfiles import model_init_kwargs
 
-__all__ = ["Finding", "check_machine", "check_settings", "has_accelerator", "is_latest"]
+__all__ = ["Obstacle", "check_machine", "check_settings", "has_accelerator", "is_latest"]
 
 # The first TRL whose importance ratios account for a cut distribution.
 UNBIASED_CUT_SAMPLING_TRL = "1.17"
@@ -26,7 +26,7 @@ ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH
 
 
 @dataclass(frozen=True)
-class Finding:
+class Obstacle:
     """One thing that is wrong.
 
     Attributes:
@@ -38,7 +38,7 @@ class Finding:
     stops: bool = True
 
 
-def check_settings(values: Mapping[str, Any]) -> Iterator[Finding]:
+def check_settings(values: Mapping[str, Any]) -> Iterator[Obstacle]:
     """Look at the settings among themselves.
 
     Args:
@@ -53,24 +53,24 @@ def check_settings(values: Mapping[str, Any]) -> Iterator[Finding]:
         yield from _check_allocator()
     yield from _check_resume(values)
     if values["patches"] != "none" and values["patches"] not in PROFILES:
-        yield Finding(f"got the patch profile {values['patches']!r}; expected one of {', '.join(PROFILES)}, or none")
+        yield Obstacle(f"got the patch profile {values['patches']!r}; expected one of {', '.join(PROFILES)}, or none")
 
 
-def _check_dtype(values: Mapping[str, Any], colocated: bool) -> Iterator[Finding]:
+def _check_dtype(values: Mapping[str, Any], colocated: bool) -> Iterator[Obstacle]:
     try:
         dtype = model_init_kwargs(values).get("dtype")
     except ValueError as error:
-        yield Finding(str(error))
+        yield Obstacle(str(error))
         return
     if colocated and dtype in (None, "float32"):
-        yield Finding(
+        yield Obstacle(
             f"got dtype {dtype} beside a colocated vLLM; expected bfloat16, since the trainer's weights take twice the "
             "memory otherwise; use --dtype bfloat16",
             stops=bool(values["use_peft"]),
         )
 
 
-def _check_sampling(values: Mapping[str, Any]) -> Iterator[Finding]:
+def _check_sampling(values: Mapping[str, Any]) -> Iterator[Obstacle]:
     import trl
     from packaging.version import Version
 
@@ -82,38 +82,38 @@ def _check_sampling(values: Mapping[str, Any]) -> Iterator[Finding]:
     cut = ", ".join(f"{name} {values[name]}" for name, is_cut in cuts.items() if is_cut)
     corrected = values["use_vllm"] and values["vllm_importance_sampling_correction"]
     if cut and corrected and Version(trl.__version__) < Version(UNBIASED_CUT_SAMPLING_TRL):
-        yield Finding(
+        yield Obstacle(
             f"got {cut} with importance sampling correction; TRL {trl.__version__}, as every one before "
             f"{UNBIASED_CUT_SAMPLING_TRL}, then biases each ratio towards 0 and the loss with it; use --top_p 1 "
             "--top_k 0 and no min_p, or a newer TRL"
         )
 
 
-def _check_batches(values: Mapping[str, Any]) -> Iterator[Finding]:
+def _check_batches(values: Mapping[str, Any]) -> Iterator[Obstacle]:
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     group, device_batch = values["num_generations"], values["per_device_train_batch_size"]
     if group < 2:
-        yield Finding(f"got num_generations {group}; expected 2 or more, since rollouts are compared within a group")
+        yield Obstacle(f"got num_generations {group}; expected 2 or more, since rollouts are compared within a group")
         return
     steps = values["steps_per_generation"] or values["gradient_accumulation_steps"]
     batch = values["generation_batch_size"] or device_batch * processes * steps
     if batch % group:
         unit = group // math.gcd(device_batch * processes, group)
         fits = math.ceil(steps / unit) * unit
-        yield Finding(
+        yield Obstacle(
             f"a batch holds {batch} rollouts ({device_batch} a device x {processes} processes x {steps} steps), no "
             f"multiple of num_generations {group}; use --gradient_accumulation_steps {fits}"
         )
     eval_group = values["num_generations_eval"] or group
     eval_batch = values["per_device_eval_batch_size"] * processes
     if (values["eval_split"] or "none").lower() != "none" and eval_batch % eval_group:
-        yield Finding(
+        yield Obstacle(
             f"an evaluation batch holds {eval_batch} rollouts, no multiple of num_generations_eval {eval_group}; use "
             "--num_generations_eval 1"
         )
 
 
-def _check_lora(values: Mapping[str, Any]) -> Iterator[Finding]:
+def _check_lora(values: Mapping[str, Any]) -> Iterator[Obstacle]:
     targets = values["lora_target_modules"]
     if not values["use_peft"] or targets is None:
         return
@@ -122,33 +122,33 @@ def _check_lora(values: Mapping[str, Any]) -> Iterator[Finding]:
         # peft takes a single name for a regular expression of the whole module name.
         hit = any(name.endswith("lm_head") for name in names) or (len(names) == 1 and re.fullmatch(names[0], "lm_head"))
     except re.error as error:
-        yield Finding(f"got lora_target_modules {names[0]!r}, which is no regular expression: {error}")
+        yield Obstacle(f"got lora_target_modules {names[0]!r}, which is no regular expression: {error}")
         return
     if hit:
-        yield Finding(
+        yield Obstacle(
             f"lora_target_modules {', '.join(names)} reaches lm_head, whose adapter TRL would never train; leave it "
             "out, or use --lora_target_modules all-linear"
         )
 
 
-def _check_allocator() -> Iterator[Finding]:
+def _check_allocator() -> Iterator[Obstacle]:
     for variable in ALLOCATOR_VARIABLES:
         if re.search(r"expandable_segments\s*:\s*true", os.environ.get(variable, ""), re.IGNORECASE):
-            yield Finding(
+            yield Obstacle(
                 f"{variable} sets expandable_segments:True, which vLLM's sleep mode cannot work with; unset it, or use "
                 "--vllm_enable_sleep_mode False"
             )
 
 
-def _check_resume(values: Mapping[str, Any]) -> Iterator[Finding]:
+def _check_resume(values: Mapping[str, Any]) -> Iterator[Obstacle]:
     wanted, output = values["resume_from_checkpoint"], values["output_dir"]
     if not wanted:
         return
     if is_latest(wanted):
         if not any(Path(output).glob("checkpoint-*")):
-            yield Finding(f"got --resume_from_checkpoint {wanted}; {output} holds no checkpoint-* folder")
+            yield Obstacle(f"got --resume_from_checkpoint {wanted}; {output} holds no checkpoint-* folder")
     elif not Path(wanted).is_dir():
-        yield Finding(f"got --resume_from_checkpoint {wanted}; there is no such folder; give one, or 'latest'")
+        yield Obstacle(f"got --resume_from_checkpoint {wanted}; there is no such folder; give one, or 'latest'")
 
 
 def is_latest(checkpoint: str) -> bool:
@@ -156,7 +156,7 @@ def is_latest(checkpoint: str) -> bool:
     return checkpoint.lower() in ("latest", "true")
 
 
-def check_machine(values: Mapping[str, Any]) -> Iterator[Finding]:
+def check_machine(values: Mapping[str, Any]) -> Iterator[Obstacle]:
     """Look at what the machine and its libraries have; nothing is asked of a run without vLLM.
 
     Args:
@@ -165,16 +165,16 @@ def check_machine(values: Mapping[str, Any]) -> Iterator[Finding]:
     if not values["use_vllm"]:
         return
     if not has_accelerator():
-        yield Finding(
+        yield Obstacle(
             "no GPU is visible, which vLLM needs; use --preset cpu-demo for a run without one, or --use_vllm False"
         )
     if importlib.util.find_spec("vllm") is None:
-        yield Finding('vLLM is not installed; run pip install "trl_agentenvs[vllm]", or use --use_vllm False (slow)')
+        yield Obstacle('vLLM is not installed; run pip install "trl_agentenvs[vllm]", or use --use_vllm False (slow)')
     import trl
     from trl.trainer import utils
 
     if not hasattr(utils, "add_fused_lm_head"):
-        yield Finding(
+        yield Obstacle(
             f"TRL {trl.__version__} has no fused LM head (1.15 brought it), so the logits of a whole episode are kept "
             "in memory: with 24 GiB and 4 B parameters training ends at about 3800 tokens; run pip install -U trl",
             stops=False,

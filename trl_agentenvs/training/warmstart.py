@@ -2,8 +2,8 @@
 
 `warm_model` records demonstrations, builds tokenizer and model from them, trains with TRL's `SFTTrainer` on the
 assistant's tokens alone, and keeps the result in a cache folder whose name is a hash of everything that makes it:
-settings, seed, our own source files and the versions of the libraries. A folder appears in the cache only when it is
-complete, so an interrupted run leaves nothing that a later one could take for a model.
+settings, seed, our source files of games and warm start, and the versions of the libraries. A folder appears in the
+cache only when it is complete, so an interrupted run leaves nothing that a later one could take for a model.
 
 Each prompt that TRL's tool loop builds while such an episode is played is, token by token, the beginning of the
 sequence that was trained on. What is not covered: removing old folders from the cache.
@@ -33,12 +33,23 @@ from trl import SFTConfig, SFTTrainer
 from trl_agentenvs.alfworld.env import ALFWorldEnv
 
 from .demos import DATA_OPTIONS, ENV_OPTIONS, SLIP_RATE, Demo, expert_demos
+from .progress import ShortBar
 from .tiny_model import build_model, build_tokenizer
 
-__all__ = ["DEFAULT", "WarmStart", "cache_key", "default_cache_dir", "demo_rows", "train_on_demos", "warm_model"]
+__all__ = [
+    "DEFAULT",
+    "WarmStart",
+    "cache_key",
+    "default_cache_dir",
+    "demo_rows",
+    "train_on_demos",
+    "warm_model",
+    "warm_model_dir",
+]
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "trl", "datasets")
-_SOURCE_FOLDERS = (".", "alfworld", "training")
+_SOURCES = ("alfworld/*.py", "training/demos.py", "training/tiny_model.py", "training/warmstart.py")
+_PACKAGE = Path(__file__).resolve().parent.parent
 _KEY_CHARS = 16
 _MAX_TOKENS = 512  # the longest demonstration takes about 300
 _DEMO_MAX_STEPS = 16  # more than a policy gets, so that the expert still wins after some slips
@@ -84,13 +95,21 @@ def default_cache_dir() -> Path:
 
 def cache_key(seed: int, recipe: WarmStart = DEFAULT) -> str:
     """Return a name that changes whenever something does that the warm model is made from."""
-    package = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(json.dumps([seed, dataclasses.asdict(recipe)], sort_keys=True).encode())
-    for folder in _SOURCE_FOLDERS:
-        for path in sorted((package / folder).glob("*.py")):
-            digest.update(f"{folder}/{path.name}".encode() + path.read_bytes())
+    for path in _source_files():
+        digest.update(path.relative_to(_PACKAGE).as_posix().encode() + path.read_bytes())
     digest.update(repr([(name, version(name)) for name in _LIBRARIES]).encode())
     return digest.hexdigest()[:_KEY_CHARS]
+
+
+def _source_files() -> list[Path]:
+    """Our own files that decide over games, demonstrations and training."""
+    return [path for pattern in _SOURCES for path in sorted(_PACKAGE.glob(pattern))]
+
+
+def warm_model_dir(seed: int, cache_dir: Path | None = None, *, recipe: WarmStart = DEFAULT) -> Path:
+    """Return the folder that `warm_model` fills; it exists once the model is made."""
+    return (cache_dir or default_cache_dir()) / f"seed{seed}-{cache_key(seed, recipe)}"
 
 
 def warm_model(seed: int, cache_dir: Path | None = None, *, recipe: WarmStart = DEFAULT, progress: bool = True) -> Path:
@@ -106,8 +125,8 @@ def warm_model(seed: int, cache_dir: Path | None = None, *, recipe: WarmStart = 
         ValueError: There are fewer won expert games than the recipe asks for.
         OSError: The cache folder cannot be written.
     """
-    parent = cache_dir or default_cache_dir()
-    target = parent / f"seed{seed}-{cache_key(seed, recipe)}"
+    target = warm_model_dir(seed, cache_dir, recipe=recipe)
+    parent = target.parent
     if target.is_dir():
         return target
     parent.mkdir(parents=True, exist_ok=True)
@@ -191,24 +210,10 @@ def train_on_demos(
         for callback in (PrinterCallback, ProgressCallback):
             trainer.remove_callback(callback)
         if progress:
-            trainer.add_callback(_Progress())
+            trainer.add_callback(ShortBar("warm start on expert games"))
         trainer.train()
     model: Any = trainer.model
     return model, tokenizer
-
-
-class _Progress(ProgressCallback):
-    """A progress bar without a screen of figures."""
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Name the bar."""
-        super().on_train_begin(args, state, control, **kwargs)
-        bar: Any = self.training_bar
-        if bar is not None:
-            bar.set_description("warm start on expert games")
-
-    def on_log(self, *args: Any, **kwargs: Any) -> None:
-        """Write nothing."""
 
 
 @contextlib.contextmanager
