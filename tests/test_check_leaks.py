@@ -17,6 +17,7 @@ import pytest
 from tests.checked import ROWS, Good, assert_breaks_only
 from trl_agentenvs import check, check_env
 from trl_agentenvs.check import leaks
+from trl_agentenvs.check.surroundings import Surroundings
 
 KEPT: list[Any] = []
 STOP = threading.Event()
@@ -72,6 +73,28 @@ class SeedsGlobalRandom(Good):
         return super().reset(number=number)
 
 
+class SeedsNumPy(Good):
+    def reset(self, number: int) -> str:
+        import numpy
+
+        numpy.random.seed(number)
+        return super().reset(number=number)
+
+
+class DrawsFromTorch(Good):
+    def reset(self, number: int) -> str:
+        import torch
+
+        torch.rand(1)
+        return super().reset(number=number)
+
+
+class ChangesPath(Good):
+    def reset(self, number: int) -> str:
+        sys.path.append("")
+        return super().reset(number=number)
+
+
 class ChangesArguments(Good):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -103,6 +126,7 @@ BROKEN = {
     ChangesVariable: "global-state",
     SeedsGlobalRandom: "global-state",
     ChangesArguments: "global-state",
+    ChangesPath: "global-state",
     SetsSignal: "global-state",
 }
 
@@ -141,7 +165,7 @@ def test_environment_too_slow_to_look_for_leaks_is_told(monkeypatch, caplog):
 
 def _global_state() -> tuple[Any, ...]:
     process = os.getcwd(), dict(os.environ), random.getstate(), signal.getsignal(signal.SIGUSR1)
-    return *process, list(sys.argv), sys.stdout, sys.stderr
+    return *process, [*sys.argv], [*sys.path], sys.stdout, sys.stderr
 
 
 @pytest.mark.parametrize("env", [env for env, rule in BROKEN.items() if rule == "global-state"])
@@ -149,3 +173,25 @@ def test_check_puts_global_state_back(env):
     before = _global_state()
     check_env(env, ROWS)
     assert _global_state() == before
+
+
+def test_global_state_of_numpy_is_watched_and_put_back():
+    numpy = pytest.importorskip("numpy")
+    before = numpy.random.get_state()[1].tolist()
+    assert_breaks_only(SeedsNumPy, "global-state")
+    assert numpy.random.get_state()[1].tolist() == before
+
+
+def test_global_state_of_torch_is_watched_and_put_back():
+    torch = pytest.importorskip("torch")
+    before = torch.get_rng_state().tolist()
+    assert_breaks_only(DrawsFromTorch, "global-state")
+    assert torch.get_rng_state().tolist() == before
+
+
+def test_generator_that_is_loaded_meanwhile_is_no_fault(monkeypatch):
+    pytest.importorskip("numpy.random")
+    with monkeypatch.context() as context:
+        context.delitem(sys.modules, "numpy.random")
+        surroundings = Surroundings()
+    assert list(surroundings.check()) == []

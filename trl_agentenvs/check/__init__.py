@@ -13,17 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .episodes import (
-    check_datasets,
-    check_episodes,
-    check_other_process,
-    check_pickling,
-    check_starts,
-    round_trip,
-)
-from .leaks import Surroundings, check_leaks, only_new_garbage, private_temp_folder
+from .episodes import check_datasets, check_episodes, check_other_process, check_pickling, check_starts, round_trip
+from .leaks import check_leaks, only_new_garbage, private_temp_folder
 from .results import check_results, check_rewards
 from .subject import Finding, Policy, Subject, show
+from .surroundings import Surroundings
 from .threads import check_threads
 from .tools import check_tools, schema_renderer
 
@@ -56,7 +50,7 @@ RULES: dict[str, str] = {
     "dataset-rows": "rows survive datasets.Dataset",
     "threads": "instances can be used from several threads",
     "leaks": "files, threads, temporary files and processes do not add up over resets",
-    "global-state": "working folder, environment variables, signals and global random state stay as they were",
+    "global-state": "working folder, variables, arguments, path, streams, signals and random state stay as they were",
 }
 
 

@@ -1,4 +1,4 @@
-"""Rules about what an environment leaves behind: open files, threads, temporary files, processes, changed global state.
+"""Rule about what an environment leaves behind: open files, threads, temporary files and processes.
 
 Trainers never close environments and reset them thousands of times, so what one episode leaves adds up. Open files and
 child processes are counted where the system shows them under /proc or /dev/fd; elsewhere they are not checked.
@@ -12,21 +12,16 @@ import contextlib
 import gc
 import logging
 import os
-import random
 import shutil
-import signal
-import socket
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from .subject import Finding, Subject, show
+from .subject import Finding, Subject
 
-__all__ = ["Surroundings", "check_leaks", "only_new_garbage", "private_temp_folder"]
+__all__ = ["check_leaks", "only_new_garbage", "private_temp_folder"]
 
 logger = logging.getLogger("trl_agentenvs.check")
 
@@ -79,7 +74,7 @@ def check_leaks(subject: Subject, temp_folder: Path) -> Iterator[Finding]:
 
 @contextlib.contextmanager
 def only_new_garbage() -> Iterator[None]:
-    """Spare the garbage collector what was there before, so that collecting what an environment left is quick."""
+    """Spare the garbage collector what was there before, which takes most of the time of a check otherwise."""
     frozen = gc.get_freeze_count()
     if not frozen:
         gc.freeze()
@@ -137,86 +132,3 @@ def private_temp_folder() -> Iterator[Path]:
             folder.rmdir()
         except OSError:
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
-
-
-def _working_folder() -> str:
-    """The working folder; "" where somebody deleted it."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
-def _signal_handlers() -> dict[str, Any]:
-    return {name.name: signal.getsignal(name) for name in sorted(signal.valid_signals()) if hasattr(name, "name")}
-
-
-def _random_states() -> dict[str, Any]:
-    """State of each global generator that is loaded."""
-    states: dict[str, Any] = {"random": random.getstate()}
-    if numpy := sys.modules.get("numpy.random"):
-        states["numpy.random"] = repr(numpy.get_state())
-    if torch := sys.modules.get("torch.random"):
-        states["torch.random"] = torch.get_rng_state().tolist()
-    return states
-
-
-_STATE: Mapping[str, tuple[Callable[[], Any], str]] = {
-    "the working folder": (_working_folder, "use absolute paths, or cwd= of subprocess"),
-    "os.environ": (lambda: dict(os.environ), "pass env= to subprocesses"),
-    "signal handlers": (_signal_handlers, "bound time with timeouts of subprocess or queue instead"),
-    "the global random generator": (_random_states, "use random.Random(f'{seed}') made from the row"),
-    "sys.argv": (lambda: list(sys.argv), "pass arguments to functions"),
-    "sys.path": (lambda: list(sys.path), "import what it needs when its module is imported"),
-    "sys.stdout or sys.stderr": (lambda: [id(sys.stdout), id(sys.stderr)], "capture output of subprocesses only"),
-    "handlers of the root logger": (lambda: [*logging.root.handlers], "log to a logger of its own"),
-    "the recursion limit": (sys.getrecursionlimit, "recurse less"),
-    "the default socket timeout": (socket.getdefaulttimeout, "set timeouts on its own sockets"),
-}
-
-
-class Surroundings:
-    """What of the process an environment may not change, as it was when this was made."""
-
-    def __init__(self) -> None:
-        self._before = {name: read() for name, (read, _) in _STATE.items()}
-        self._random_state = random.getstate()
-        self._streams = sys.stdout, sys.stderr
-
-    def check(self) -> Iterator[Finding]:
-        """Find what changed since."""
-        for name, (read, advice) in _STATE.items():
-            before, now = self._before[name], read()
-            if name == "the global random generator":
-                now = {generator: now[generator] for generator in before}  # others were loaded since
-            if before != now:
-                yield Finding(
-                    "global-state",
-                    f"{name} changed while the environment ran{_detail(before, now)}. The whole process shares it: the"
-                    f" trainer, its data order, other environments and threads. Leave it alone: {advice}.",
-                )
-
-    def restore(self) -> None:
-        """Put back what can be put back: working folder, environment, arguments, paths, streams, random state."""
-        with contextlib.suppress(OSError):  # the folder may be gone
-            os.chdir(self._before["the working folder"])
-        if dict(os.environ) != self._before["os.environ"]:
-            os.environ.clear()
-            os.environ.update(self._before["os.environ"])
-        sys.stdout, sys.stderr = self._streams
-        sys.argv[:] = self._before["sys.argv"]
-        sys.path[:] = self._before["sys.path"]
-        random.setstate(self._random_state)
-        if threading.current_thread() is threading.main_thread():
-            for name, handler in self._before["signal handlers"].items():
-                if handler is not None and signal.getsignal(signal.Signals[name]) is not handler:
-                    signal.signal(signal.Signals[name], handler)
-
-
-def _detail(before: Any, now: Any) -> str:
-    if isinstance(before, dict) and isinstance(now, dict):
-        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-        return f" ({', '.join(names)})"
-    if isinstance(before, str | int | float):
-        return f" (from {show(before)} to {show(now)})"
-    return ""
