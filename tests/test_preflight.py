@@ -12,7 +12,6 @@ pytest.importorskip("trl")
 from tests.scripted import build_model, build_tokenizer
 from trl_agentenvs import ToolEnv
 from trl_agentenvs.training.arguments import resolve
-from trl_agentenvs.training.budget import Budget
 from trl_agentenvs.training.modelfiles import is_path
 from trl_agentenvs.training.preflight import Preflight, PreflightError, preflight
 
@@ -399,9 +398,3 @@ def test_tool_that_cannot_be_described(rows: type[Rows], saved_model: Path) -> N
 
 def test_what_trl_itself_refuses_is_told(saved_model: Path) -> None:
     assert "TRL refuses this configuration" in the_stop(check("--fp16", "True", "--bf16", "True", model=saved_model))
-
-
-@pytest.mark.parametrize(("schemas", "words"), [(0, "28 tokens; "), (9, "28 tokens (9 of them tool schemas); ")])
-def test_budget_names_the_share_of_the_schemas_where_there_is_one(schemas: int, words: str) -> None:
-    budget = Budget(prompt=28, schemas=schemas, limit=None, left=512, turn=5, max_turns=12)
-    assert words in str(budget)
