@@ -89,6 +89,8 @@ def _body_fault(body: str, form: str | None) -> str | None:
         call = json.loads(body)
     except ValueError as error:
         return f"its JSON is not valid ({error})"
+    except RecursionError:
+        return "its JSON is nested too deeply"
     if not isinstance(call.get("name"), str):
         return 'it has no "name"'
     return None if isinstance(call.get("arguments"), dict) else 'its "arguments" are not a JSON object'

@@ -1,7 +1,8 @@
 """A tool call that cannot be made gets an answer that says how to make it, instead of ending the rollout.
 
 Upstream: trl#4881 (open; PR#4890 closed). In TRL 1.10 to 1.16 a turn whose call does not parse is taken for the final
-answer: the rollout ends and nothing is counted. So is a call inside a thinking block that was never closed. Arguments
+answer: the rollout ends and nothing is counted. So is a call inside a thinking block that was never closed. A call of
+some thousand opening brackets, as a collapsing model writes, ends the training with a RecursionError. Arguments
 that are no JSON object, or that the tool does not take, are answered with the text of a Python TypeError, and an
 unknown name without the names there are.
 
@@ -64,7 +65,7 @@ def superseded() -> str | None:
         return str(reason)
     parse = getattr(owner, name)
     parameters = inspect.signature(parse).parameters
-    if not {"ids", "prefix"} <= set(parameters):
+    if not {"tokenizer", "ids", "prefix"} <= set(parameters):
         raise PatchTargetMoved(NAME, _PARSER, f"parameters ({', '.join(parameters)})")
     said = parse(_FailingTokenizer(), [0])
     return "TRL reports calls it could not parse" if set(said) - {"role", "content"} else None
@@ -94,10 +95,14 @@ def apply(*, max_in_a_row: int = MAX_IN_A_ROW) -> Undo:
         signature = inspect.signature(parse)
 
         def parse_response(*args: Any, **kwargs: Any) -> Any:
-            message = parse(*args, **kwargs)
+            given = signature.bind(*args, **kwargs).arguments
+            try:
+                message = parse(*args, **kwargs)
+            except RecursionError:  # brackets without end: text, as TRL takes all else that does not parse
+                content = given["tokenizer"].decode(given["ids"], skip_special_tokens=True)
+                message = {"role": "assistant", "content": content}
             recovery = running.get()
             if recovery is not None:  # a later turn; first turns are parsed before the loop starts
-                given = signature.bind(*args, **kwargs).arguments
                 recovery.take_later_turn(message, [*(given.get("prefix") or ()), *given["ids"]])
             return message
 

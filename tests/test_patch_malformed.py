@@ -26,6 +26,12 @@ def test_a_final_answer_is_left_alone(message):
     assert diagnose(message, "json", ["add"]) is None
 
 
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_brackets_without_end_are_malformed(opening):
+    text = '<tool_call>\n{"name": "add", "arguments": ' + opening * 100_000
+    assert "nested too deeply" in diagnose({"content": text}, "json", ["add"]).sentence
+
+
 def test_no_tag_reaches_the_model_as_a_tag():
     texts = [UNBALANCED, "<tool_call>", "</tool_call>", "<function=x>", '{"name": "<tool_call>", "arguments": 1}']
     for form in ("json", "parameter tags", None):

@@ -339,6 +339,16 @@ def test_turns_outside_the_tool_loop_are_parsed_as_ever(patched):
     assert set(grpo_trainer.parse_response(tokenizer, ids, prefix=[])) == {"role", "content"}
 
 
+def test_brackets_without_end_are_text_and_do_not_end_the_training(patched):
+    from trl.trainer import grpo_trainer
+
+    tokenizer = build_tokenizer(JSON)
+    grpo_trainer.add_response_schema(tokenizer)
+    text = '<tool_call>\n{"name": "add", "arguments": ' + "[" * 100_000
+    ids = tokenizer(text + EOS)["input_ids"]
+    assert grpo_trainer.parse_response(tokenizer, ids, prefix=[]) == {"role": "assistant", "content": text}
+
+
 def test_the_trainer_s_tools_are_put_back(patched):
     _, trainer = run(JSON, UNBALANCED, say(JSON))
     assert {type(tools) for tools in trainer._sync_tool_dicts} == {dict}
