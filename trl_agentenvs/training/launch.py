@@ -126,13 +126,14 @@ def run(trainer: GRPOTrainer, checked: Preflight, *, started: float) -> dict[str
     """
     values = checked.resolved.values
     path = trace_path(values["output_dir"])
-    resume, interrupted = values["resume_from_checkpoint"], False
+    resume, interrupted, saved = values["resume_from_checkpoint"], False, False
     try:
         if not (resume and _was_played(path, "before")):
             _evaluate(trainer, path, "before", values["eval_split"])
         _mark(trainer, path, "train")
         trainer.train(resume_from_checkpoint=True if resume and is_latest(resume) else resume)
         trainer.save_model(values["output_dir"])
+        saved = True
         _evaluate(trainer, path, "after", values["eval_split"])
     except KeyboardInterrupt:
         interrupted = True
@@ -156,7 +157,8 @@ def run(trainer: GRPOTrainer, checked: Preflight, *, started: float) -> dict[str
         )
         say(f"\n{closing_table(numbers)}\n")
         say(f"{unseen}train: {values['split']}; intervals are 95 %; {numbers['minutes']} minutes")
-        say(f"traces: {path}   model: {values['output_dir']}   numbers: {Path(values['output_dir']) / NUMBERS_FILE}")
+        model = values["output_dir"] if saved else "not saved"
+        say(f"traces: {path}   model: {model}   numbers: {Path(values['output_dir']) / NUMBERS_FILE}")
     return numbers
 
 
