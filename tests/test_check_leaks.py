@@ -105,7 +105,7 @@ class SetsSignal(Good):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         with contextlib.suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            signal.signal(signal.SIGUSR1, lambda *_: None)
 
 
 class LeaksProcesses(Good):
