@@ -173,7 +173,7 @@ class _Recovery:
         if message.get("tool_calls"):
             for call in message["tool_calls"]:
                 if isinstance(call.get("function"), dict):
-                    _mend_arguments(call["function"])
+                    _mend(call["function"])
             return
         if len(self.rollouts.completion_ids[row]) >= self.trainer.max_completion_length:
             return  # cut at the budget
@@ -204,8 +204,12 @@ class _Recovery:
                     holder["name"] = str(holder["name"])
 
 
-def _mend_arguments(function: dict[str, Any]) -> None:
-    """Unpack arguments given as a JSON string; where they are no object at all, mark the call's name with them."""
+def _mend(function: dict[str, Any]) -> None:
+    """Unpack arguments given as a JSON string; where they are no object at all, mark the call's name with them.
+
+    Half characters in the name become escapes: TRL renders it, and a tokenizer fails on them.
+    """
+    function["name"] = function["name"].encode("utf-8", "backslashreplace").decode("utf-8")
     given = function.get("arguments")
     if given is None or isinstance(given, dict):
         return

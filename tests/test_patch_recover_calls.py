@@ -183,6 +183,7 @@ UNMAKABLE = {
     call(JSON, "sub", step=1): "There is no tool 'sub'; the tools are add.",
     call(JSON, "get_reward"): "There is no tool 'get_reward'; the tools are add.",
     call(JSON, "_note_repair", kind="x"): "There is no tool '_note_repair'; the tools are add.",
+    call(JSON, "half\ud83d"): r"There is no tool 'half\\ud83d'; the tools are add.",
     call(JSON, "x" * 100): f"There is no tool '{'x' * 59}...; the tools are add.",
     call(JSON, "add", content=None): "add needs step; you gave content; it accepts step, times (optional).",
     json_call("add", None): "add needs step; you gave no arguments; it accepts step, times (optional).",
