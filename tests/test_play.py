@@ -93,6 +93,7 @@ def test_hostile_typing_does_no_harm(monkeypatch, capsys):
     ("arguments", "words"),
     [
         (["--split", "test"], "got the split 'test'; expected one of train, valid_seen, valid_unseen"),
+        (["--game", ""], "got the game id ''"),
         (["--game", "generated:dance:1"], "expected generated:TYPE:SEED"),
         (["--game", "no/such/game.tw-pddl"], "no/such/game.tw-pddl"),
         (["--seed", "x"], "argument --seed"),

@@ -58,7 +58,7 @@ def main(argv: Sequence[str], program: str) -> int:
     parser.add_argument("--show-admissible", action="store_true", help="list the possible commands at every step")
     args = parser.parse_args(argv)
     seed = random.SystemRandom().randrange(10**6) if args.seed is None else args.seed
-    game = args.game or data.game_ids(args.split, n=1, seed=seed)[0]
+    game = data.game_ids(args.split, n=1, seed=seed)[0] if args.game is None else args.game
     play(ALFWorldEnv(max_steps=args.max_steps, show_admissible=args.show_admissible), game, _typed_lines(), print)
     return 0
 
