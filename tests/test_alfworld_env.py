@@ -119,6 +119,7 @@ def test_command_the_game_does_not_know_does_nothing(command):
     env = ALFWorldEnv()
     env.reset(game=GAME)
     assert env.act(command=command) == "Nothing happens."
+    assert env._metrics()["tool_errors"] == 1
 
 
 def test_act_without_a_command_is_instructive():

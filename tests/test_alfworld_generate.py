@@ -17,7 +17,7 @@ from trl_agentenvs.alfworld.generate import TASK_TYPES, game_file, generate, sce
 from trl_agentenvs.alfworld.wording import NOTHING_HAPPENS
 
 BUNDLED_SEEDS = [*range(100), *range(1000, 1020), *range(2000, 2020)]
-DIGEST = "dff11ae0cf45f973"
+DIGEST = "42e98ee2b48b2dce"
 PHRASINGS = {
     "pick_and_place_simple": (r"put a \w+ in \w+", r"put some \w+ on \w+"),
     "look_at_obj_in_light": (r"look at \w+ under the \w+lamp", r"examine the \w+ with the \w+lamp"),
@@ -76,6 +76,17 @@ def test_held_out_scenes_are_those_of_the_third_thousand_alone(task_type: str) -
     assert {scene_of(task_type, seed) for seed in range(2000, 3000)} <= held_out
     others = [*range(2000), *range(3000, 4000), *range(10_000, 11_000), 12_000, 102_000]
     assert not held_out & {scene_of(task_type, seed) for seed in others}
+
+
+def test_no_room_of_train_looks_like_a_held_out_one() -> None:
+    def looks(scene: int) -> tuple[str, ...]:
+        return tuple(receptacle.kind for receptacle in rooms.layout(scene).receptacles)
+
+    held_out = {looks(scene) for room in rooms.ROOMS for scene in rooms.scenes(room, held_out=True)}
+    others = {looks(scene) for room in rooms.ROOMS for scene in rooms.scenes(room, held_out=False)}
+    others |= {looks(rooms.free_scene(room, number)) for room in rooms.ROOMS for number in range(10_000, 10_500)}
+    assert len(held_out) > 20
+    assert not held_out & others
 
 
 def test_each_seed_from_ten_thousand_on_plays_in_a_room_of_its_own() -> None:

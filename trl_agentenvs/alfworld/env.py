@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 
 from trl_agentenvs.alfworld import data
 from trl_agentenvs.alfworld.engine import Engine
+from trl_agentenvs.alfworld.wording import NOTHING_HAPPENS
 from trl_agentenvs.env import ToolEnv
+from trl_agentenvs.errors import ToolError
 from trl_agentenvs.stop import StopReason
 
 __all__ = ["ALFWorldEnv"]
@@ -24,7 +26,7 @@ class ALFWorldEnv(ToolEnv):
 
     ## Tools
     `act(command)`. The commands of the game, exactly as it words them; anything else is "Nothing happens." The list of
-    admissible commands is hidden unless `show_admissible`.
+    admissible commands is hidden unless `show_admissible`. A command that the game refuses counts as a tool error.
 
     ## Reward
     `win_reward * won - step_cost * steps`, by default 1 for a win minus 0.01 a command; parts `win` and `steps`.
@@ -107,6 +109,8 @@ class ALFWorldEnv(ToolEnv):
         if self._engine.won:
             self._end(StopReason.SOLVED)
             return feedback
+        if feedback == NOTHING_HAPPENS:  # the model reads the same; it counts as a tool error
+            raise ToolError(self._observe(feedback))
         return self._observe(feedback)
 
     def get_reward(self) -> float | None:

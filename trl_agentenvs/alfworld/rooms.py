@@ -270,14 +270,14 @@ def layout(scene: int) -> Layout:
     """
     room = room_of(scene)
     rng = random.Random(f"alfworld scene:{scene}")
-    kinds = list(_ALWAYS[room])
-    while len(kinds) < size_of(scene):
-        open_kinds = {kind: often for kind, (often, most) in _OFTEN[room].items() if kinds.count(kind) < most}
-        kinds.append(rng.choices(list(open_kinds), list(open_kinds.values()))[0])
+    kinds = _draw_kinds(scene, rng)
+    if scene not in scenes(room, held_out=True):
+        while kinds in _held_out_kinds(room):
+            kinds = _draw_kinds(scene, rng)
     places: list[str] = []
     receptacles: list[Receptacle] = []
     used: set[str] = set()
-    for kind in sorted(kinds):
+    for kind in kinds:
         if places and rng.random() < _SHARED_PLACE:
             place = rng.choice(places)
         else:
@@ -285,6 +285,24 @@ def layout(scene: int) -> Layout:
             places.append(place)
         receptacles.append(Receptacle(new_name(rng, kind, used), kind, place))
     return Layout(scene, room, tuple(receptacles))
+
+
+def _draw_kinds(scene: int, rng: random.Random) -> tuple[str, ...]:
+    """The receptacle kinds of a scene, sorted."""
+    room = room_of(scene)
+    kinds = list(_ALWAYS[room])
+    while len(kinds) < size_of(scene):
+        open_kinds = {kind: often for kind, (often, most) in _OFTEN[room].items() if kinds.count(kind) < most}
+        kinds.append(rng.choices(list(open_kinds), list(open_kinds.values()))[0])
+    return tuple(sorted(kinds))
+
+
+@lru_cache(maxsize=len(ROOMS))
+def _held_out_kinds(room: str) -> frozenset[tuple[str, ...]]:
+    """What stands in the held-out scenes: no other scene may hold the same, or it would look the same to a player."""
+    return frozenset(
+        _draw_kinds(scene, random.Random(f"alfworld scene:{scene}")) for scene in scenes(room, held_out=True)
+    )
 
 
 def new_location(rng: random.Random, taken: list[str]) -> str:
