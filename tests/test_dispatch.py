@@ -35,7 +35,7 @@ def test_union_of_all_tools_parameters_reaches_each_tool_with_its_own():
 def test_union_with_the_needed_one_missing_is_answered_in_one_sentence():
     with pytest.raises(ToolError) as error:
         bind(write, path="a.py", content=None, command="ls")
-    assert str(error.value) == "write needs content; you gave path, content, command; it accepts path, content."
+    assert str(error.value) == "write needs content; you gave path, content as null, command; it accepts path, content."
 
 
 def test_nothing_given_names_what_is_accepted():

@@ -88,6 +88,7 @@ async def late(self: Any) -> float:
         ({"undocumented": undocumented}, "has no docstring"),
         ({"untyped": untyped}, "parameter x of tool untyped has no type"),
         ({"undescribed": undescribed}, "parameter y of tool undescribed is not described"),
+        ({"aliases": {"step": "by"}}, r"aliases of step are 'by'; write \('by',\)"),
         ({"yielding": yielding}, "yields"),
         ({"unnamed": unnamed}, "parameter x of tool unnamed has no name in a call"),
         ({"starred": starred}, "declare each parameter"),

@@ -91,6 +91,21 @@ def test_policy_errors_in_a_group_are_text_for_the_model(env):
     assert (env._metrics()["tool_errors"], env._stop) == (1, None)
 
 
+def test_call_that_is_closed_in_another_context_is_quiet_and_counted(env):
+    call = env.wait(seconds=1)
+    loop = asyncio.new_event_loop()
+    tasks: list[Any] = []  # keeps the task from being collected with its loop
+
+    async def start() -> None:
+        tasks.append(asyncio.ensure_future(call))
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(start())
+    loop.close()
+    call.close()
+    assert (env._turns, env._stop) == (1, None)
+
+
 def test_cancelled_call_is_cancelled_and_counted(env):
     async def play() -> None:
         async with asyncio.timeout(0.01):

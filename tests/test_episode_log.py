@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trl_agentenvs import EpisodeLog, StopReason, ToolEnv
+from trl_agentenvs import EpisodeLog, StopReason, ToolEnv, read_trace
 from trl_agentenvs.episode_log import classify_stop
 from trl_agentenvs.patches.recover_calls import MALFORMED_CALL
 
@@ -55,6 +55,7 @@ def played(turns: int) -> Room:
         (0, [], [], StopReason.NO_CALL),
         (1, [BROKEN, RESULT, CALL], [5, 2], StopReason.TOKEN_BUDGET),
         (0, [BROKEN, RESULT, said("Done.")], [5, 2], StopReason.NO_CALL),
+        (0, [said("", tool_calls=[{"type": "other", "name": "look"}])], [5, 2], StopReason.TURN_BUDGET),
     ],
 )
 def test_reason_is_read_from_the_rollout(turns, messages, ids, stop):
@@ -110,3 +111,18 @@ def test_repair_made_on_the_trainers_side_is_counted():
     env = played(0)
     env._note_repair("malformed_call")
     assert env._metrics()["repairs/malformed_call"] == 1
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), "much", [1]])
+def test_part_of_a_reward_that_is_no_number_is_missing(value, tmp_path):
+    class Partly(Room):
+        def get_reward(self) -> float | None:
+            self._reward_parts.update(known=1.0, unknown=value)
+            return 1.0
+
+    env, logged = Partly(trace_path=str(tmp_path / "rollouts.jsonl")), {}
+    env.reset()
+    EpisodeLog()([[said("Done.")]], [[2]], [env], lambda name, figure: logged.update({name: figure}))
+    assert logged["Partly/reward/known"] == 1.0
+    assert "Partly/reward/unknown" not in logged
+    assert read_trace(tmp_path / "rollouts.jsonl").rollouts[0].reward_parts["known"] == 1.0

@@ -28,6 +28,12 @@ def test_nested_value_is_refused_with_the_way_out(value):
         build_dataset([{"x": value}])
 
 
+@pytest.mark.parametrize("value", [10**30, "\ud83d"])
+def test_value_that_arrow_cannot_hold_is_refused_with_its_limits(value):
+    with pytest.raises(ValueError, match="expected integers of 64 bits and text without half characters"):
+        build_dataset([{"x": value}])
+
+
 def test_mixed_types_are_refused():
     with pytest.raises(ValueError, match="column 'x' holds int, str"):
         build_dataset([{"x": 1}, {"x": "1"}])

@@ -112,7 +112,9 @@ class ToolSignature:
         self._drop_nulls(given, repairs)
         missing = [name for name in self.required if name not in given]
         if missing:
-            got = ", ".join(map(str, {**kwargs, **given})) or "no arguments"
+            nulls = [name for name in missing if name in kwargs]
+            got = ", ".join(f"{name} as null" if name in nulls else name for name in {**kwargs, **given})
+            got = got or "no arguments"
             raise ToolError(f"{self.name} needs {' and '.join(missing)}; you gave {got}; it accepts {self.accepted}.")
         wrong = []
         for name, value in given.items():

@@ -9,8 +9,8 @@ error; an infrastructure failure makes the episode unscorable (`None`), never 0;
 after the end nothing changes; a half-finished episode leaves nothing behind. Works pooled on one thread (GRPOTrainer)
 and on many (AsyncGRPOTrainer): no global state, no chdir, no signals.
 
-Limits: plain tools of one instance run one at a time; `async def` tools that a model calls in one turn overlap, as the
-trainer gathers them.
+Limits: plain tools of one instance run one at a time, so one that waits for another thread to call a tool of the same
+instance waits forever; `async def` tools that a model calls in one turn overlap, as the trainer gathers them.
 """
 
 from __future__ import annotations
@@ -147,7 +147,9 @@ class ToolEnv(metaclass=EnvType):
             TypeError: A public method can be no tool; the message says how to mend it.
         """
         super().__init_subclass__(**kwargs)
-        faults: list[str] = []
+        aliases: Mapping[str, object] = cls.aliases
+        alone = {name: alias for name, alias in aliases.items() if isinstance(alias, str)}  # would be read by letters
+        faults = [f"aliases of {name} are {alias!r}; write ({alias!r},)" for name, alias in alone.items()]
         for name, member in inspect.getmembers(cls, inspect.isfunction):
             if name.startswith("_") or member is getattr(ToolEnv, name, None):
                 continue

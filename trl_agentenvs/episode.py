@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import numbers
 import time
 import traceback
 import uuid
@@ -86,7 +88,8 @@ class Episode:
     def score(self, reward: float | None) -> None:
         """Settle the reward and write the `end` event."""
         self.scored, self.reward = True, reward
-        fields: dict[str, Any] = {"reward_parts": self.reward_parts, "turns": self.turns}
+        parts = {str(part): _known(value) for part, value in self.reward_parts.items()}
+        fields: dict[str, Any] = {"reward_parts": parts, "turns": self.turns}
         fields |= {"tokens": self.tokens} if self.tokens else {}
         fields |= {"error": self.failure} if self.failure else {}
         self.log("end", stop=str(self.stop), reward=reward, wall_s=round(self.elapsed_s, 6), **fields)
@@ -116,4 +119,10 @@ class Episode:
         }
         figures |= {f"repairs/{kind}": float(count) for kind, count in self.repairs.items()}
         figures |= {f"tokens/{kind}": float(count) for kind, count in self.tokens.items()}
-        return figures | {f"reward/{part}": value for part, value in self.reward_parts.items()}
+        parts = {part: _known(value) for part, value in self.reward_parts.items()}
+        return figures | {f"reward/{part}": value for part, value in parts.items() if value is not None}
+
+
+def _known(value: Any) -> float | None:
+    """A finite number as a float; None for all else that an environment may give as a part of its reward."""
+    return float(value) if isinstance(value, numbers.Real) and math.isfinite(value) else None

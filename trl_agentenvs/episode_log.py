@@ -93,9 +93,8 @@ def classify_stop(
         return env._stop
     if eos_token_ids and ids and ids[-1] not in eos_token_ids:
         return StopReason.TRUNCATED
-    calls = sum(
-        call["function"]["name"] != _STAND_IN for message in messages for call in message.get("tool_calls") or ()
-    )
+    called = [call.get("function") or call for message in messages for call in message.get("tool_calls") or ()]
+    calls = sum(function.get("name") != _STAND_IN for function in called)
     last = messages[-1] if messages else {}
     if last.get("tool_calls"):
         # Executed and still last: the result did not fit. Not executed: the trainer's own turn limit was reached.

@@ -36,7 +36,7 @@ def build_dataset(rows: list[dict[str, Any]], system_prompt: str = "", user_prom
         user_prompt: Content of the user message; what `reset` returns is appended to it by the trainer.
 
     Raises:
-        ValueError: There are no rows, keys differ, or a value is nested or of mixed type.
+        ValueError: There are no rows, keys differ, or a value is nested, of mixed type, or more than Arrow can hold.
         ImportError: `datasets` is not installed.
     """
     if not rows:
@@ -59,4 +59,9 @@ def build_dataset(rows: list[dict[str, Any]], system_prompt: str = "", user_prom
         raise ImportError('datasets is not installed; run: pip install "trl_agentenvs[train]"') from error
     system = [{"role": "system", "content": system_prompt}] if system_prompt else []
     prompt = [*system, {"role": "user", "content": user_prompt}]
-    return Dataset.from_list([{"prompt": prompt, **row} for row in rows])
+    try:
+        return Dataset.from_list([{"prompt": prompt, **row} for row in rows])
+    except (OverflowError, UnicodeError) as error:
+        raise ValueError(
+            f"Arrow cannot hold the rows ({error}); expected integers of 64 bits and text without half characters"
+        ) from error

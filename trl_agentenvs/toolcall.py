@@ -48,7 +48,8 @@ def _inside(env: ToolEnv) -> Iterator[None]:
     try:
         yield
     finally:
-        _running.reset(token)
+        with contextlib.suppress(ValueError):  # a coroutine that is closed unfinished may be closed in another context
+            _running.reset(token)
 
 
 def _is_inside(env: ToolEnv) -> bool:

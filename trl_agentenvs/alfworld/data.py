@@ -208,7 +208,7 @@ def _official_ids(split: str, kinds: Sequence[str], max_receptacles: int | None)
             f"source='official' needs {_DATA_VARIABLE} to name the folder that holds {_DATA_FOLDER}, but it is not "
             f"set; {otherwise}"
         )
-    base = Path(root).expanduser().absolute()
+    base = Path(os.path.expanduser(root)).absolute()
     folder = base / _DATA_FOLDER / split
     if not folder.is_dir():
         folder = base / split if base.name == _DATA_FOLDER else folder
