@@ -6,11 +6,13 @@ A game id is `generated:TYPE:SEED`, or the path of a `game.tw-pddl` file. The se
 | --- | --- | --- | --- | --- |
 | train | 0 to 99 | 600 | 10000 to 69999 | 24 scenes of each room kind; a room of its own for each further game |
 | valid_seen | 1000 to 1019 | 120 | 1020 to 1999 | the same scenes, other games |
-| valid_unseen | 2000 to 2019 | 120 | 2020 to 2999 | 6 scenes of each kind that no other seed uses |
+| valid_unseen | 2000 to 2019 | 120 | 70000 to 99999 | 6 scenes of each kind; a room of its own for each further game |
 
-Other seeds below 10000 make games in the scenes of train, those above each in a room of its own. Generated games are
-made on demand; no file is shipped. Official games are read from the folder that the environment variable ALFWORLD_DATA
-names, in the official layout `json_2.1.1/SPLIT/TASK/TRIAL/game.tw-pddl`; no `traj_data.json` is needed.
+No room of valid_unseen holds the same receptacles as one of the others. Further seeds make games, too: those from
+2020 to 2999 in the scenes of valid_unseen, others below 10000 in those of train, and from 100000 on each in a room of
+train of its own. Generated games are made on demand; no file is shipped. Official games are read from the folder that the
+environment variable ALFWORLD_DATA names, in the official layout `json_2.1.1/SPLIT/TASK/TRIAL/game.tw-pddl`; no
+`traj_data.json` is needed.
 
 What is not covered: listing does not open the official files, so a file that is broken or marked as not solvable is
 refused only when it is loaded (`load`), not when it is listed.
@@ -27,7 +29,7 @@ from pathlib import Path
 
 from trl_agentenvs.alfworld import rooms
 from trl_agentenvs.alfworld.game import Game
-from trl_agentenvs.alfworld.generate import FIRST_FREE_SEED, TASK_TYPES, generate, scene_of
+from trl_agentenvs.alfworld.generate import FIRST_FREE_SEED, TASK_TYPES, UNSEEN_FREE_SEEDS, generate, scene_of
 
 __all__ = ["CACHED_GAMES", "SOURCES", "SPLITS", "TASK_TYPES", "game_ids", "load", "task_type_of"]
 
@@ -48,9 +50,9 @@ _PREFIX = "generated:"
 _BUNDLED_SEEDS: Mapping[str, range] = {
     "train": range(100), "valid_seen": range(1000, 1020), "valid_unseen": range(2000, 2020)}  # fmt: skip
 _FURTHER_SEEDS: Mapping[str, range] = {
-    "train": range(FIRST_FREE_SEED, 70_000),
+    "train": range(FIRST_FREE_SEED, UNSEEN_FREE_SEEDS.start),
     "valid_seen": range(1020, 2000),
-    "valid_unseen": range(2020, 3000),
+    "valid_unseen": UNSEEN_FREE_SEEDS,
 }
 _SCENE = re.compile(r"-(\d+)$")
 

@@ -38,7 +38,7 @@ from trl_agentenvs.alfworld.goal import DYNAMIC_ARITY, STATIC_ARITY
 from trl_agentenvs.alfworld.pddl import parse
 from trl_agentenvs.alfworld.wording import Dialect
 
-__all__ = ["FIRST_FREE_SEED", "TASK_TYPES", "game_file", "generate", "scene_of"]
+__all__ = ["FIRST_FREE_SEED", "TASK_TYPES", "UNSEEN_FREE_SEEDS", "game_file", "generate", "scene_of"]
 
 TASK_TYPES = (
     "pick_and_place_simple",
@@ -54,6 +54,9 @@ _UNSEEN_THOUSAND = 2  # seeds 2000 to 2999 play in held-out scenes
 
 FIRST_FREE_SEED = 10_000
 """From this seed on each game has a room of its own."""
+
+UNSEEN_FREE_SEEDS = range(70_000, 100_000)
+"""Of those, the seeds whose rooms are held out."""
 
 _ROOMS_OF: Mapping[str, tuple[str, ...]] = {
     "pick_and_place_simple": rooms.ROOMS,
@@ -101,7 +104,7 @@ def scene_of(task_type: str, seed: int) -> int:
         raise ValueError(f"got the seed {seed!r}; expected a non-negative integer")
     if seed >= FIRST_FREE_SEED:
         kinds = _ROOMS_OF[task_type]
-        return rooms.free_scene(kinds[seed % len(kinds)], seed)
+        return rooms.free_scene(kinds[seed % len(kinds)], seed, held_out=seed in UNSEEN_FREE_SEEDS)
     choices = _scene_order(task_type, seed // 1000 == _UNSEEN_THOUSAND)
     return choices[seed % len(choices)]
 
@@ -119,7 +122,7 @@ def generate(task_type: str, seed: int) -> Game:
     Args:
         task_type: One of `TASK_TYPES`.
         seed: Any non-negative integer. Seeds 2000 to 2999 play in held-out scenes, those from 10000 on each in a room
-            of its own, all others in the scenes of train.
+            of its own (70000 to 99999 in held-out ones), all others in the scenes of train.
 
     Returns:
         The game, with a walkthrough that wins it.

@@ -3,8 +3,9 @@
 Scenes are numbered as in ALFRED: kitchens 1 to 30, living rooms 201 to 230, bedrooms 301 to 330, bathrooms 401 to 430.
 A number fixes the room's receptacles, their names and their places; games in the same scene differ in what lies where
 and in the task. The last six scenes of each kind (25 to 30 and so on) are held out for valid_unseen. Scene numbers from
-10000 on are free: as many further rooms as there are numbers (`free_scene`). Rooms have 5 to 44 receptacles; about a
-quarter of the scenes have at most 8, so that small models find games they can play.
+10000 on are free: as many further rooms as there are numbers (`free_scene`), odd ones held out. No held-out room holds
+the same receptacles as a room of train. Rooms have 5 to 44 receptacles; about a quarter of the scenes have at most
+8, so that small models find games they can play.
 
 What is covered: receptacle kinds, sizes and shared places like those of the official games. What is not covered: the
 official floor plans (the numbers are the same, the rooms are not), and decoration that cannot be picked up.
@@ -16,6 +17,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from zlib import crc32
 
 __all__ = [
     "CLEANABLE",
@@ -46,6 +48,8 @@ ROOMS = ("kitchen", "livingroom", "bedroom", "bathroom")
 _FIRST_SCENE = {"kitchen": 1, "livingroom": 201, "bedroom": 301, "bathroom": 401}
 _SCENES_PER_ROOM = 30
 _FIRST_FREE_SCENE = 10_000
+_HELD_OUT_SHARE = 5  # one in five of the looks a room can have is for held-out rooms alone
+_HELD_OUT_SALT = 3  # with it, each kind of room has held-out looks at each size
 _SCATTER, _SCATTER_BITS = 2_654_435_761, 16  # Knuth's multiplicative hash: neighbours get unrelated sizes
 _HELD_OUT_PER_ROOM = 6
 _SMALL_SIZES = (5, 5, 6, 6, 7, 7, 8, 8)
@@ -215,14 +219,15 @@ def scenes(room: str, *, held_out: bool) -> tuple[int, ...]:
     return tuple(range(split, first + _SCENES_PER_ROOM) if held_out else range(first, split))
 
 
-def free_scene(room: str, number: int) -> int:
+def free_scene(room: str, number: int, *, held_out: bool = False) -> int:
     """The scene number of one of the endless further rooms of a kind.
 
     Args:
         room: One of `ROOMS`.
         number: Any non-negative integer; each gives another room.
+        held_out: True for a room that looks like none of those with False.
     """
-    return _FIRST_FREE_SCENE + number * len(ROOMS) + ROOMS.index(room)
+    return _FIRST_FREE_SCENE + 2 * (number * len(ROOMS) + ROOMS.index(room)) + held_out
 
 
 def room_of(scene: int) -> str:
@@ -232,7 +237,7 @@ def room_of(scene: int) -> str:
         ValueError: There is no such scene.
     """
     if scene >= _FIRST_FREE_SCENE:
-        return ROOMS[(scene - _FIRST_FREE_SCENE) % len(ROOMS)]
+        return ROOMS[(scene - _FIRST_FREE_SCENE) // 2 % len(ROOMS)]
     for room, first in _FIRST_SCENE.items():
         if first <= scene < first + _SCENES_PER_ROOM:
             return room
@@ -269,11 +274,10 @@ def layout(scene: int) -> Layout:
         ValueError: There is no such scene.
     """
     room = room_of(scene)
-    rng = random.Random(f"alfworld scene:{scene}")
+    rng = _scene_rng(scene)
     kinds = _draw_kinds(scene, rng)
-    if scene not in scenes(room, held_out=True):
-        while kinds in _held_out_kinds(room):
-            kinds = _draw_kinds(scene, rng)
+    while not _may_stand_in(kinds, scene):
+        kinds = _draw_kinds(scene, rng)
     places: list[str] = []
     receptacles: list[Receptacle] = []
     used: set[str] = set()
@@ -297,12 +301,30 @@ def _draw_kinds(scene: int, rng: random.Random) -> tuple[str, ...]:
     return tuple(sorted(kinds))
 
 
-@lru_cache(maxsize=len(ROOMS))
-def _held_out_kinds(room: str) -> frozenset[tuple[str, ...]]:
-    """What stands in the held-out scenes: no other scene may hold the same, or it would look the same to a player."""
-    return frozenset(
-        _draw_kinds(scene, random.Random(f"alfworld scene:{scene}")) for scene in scenes(room, held_out=True)
-    )
+def _may_stand_in(kinds: tuple[str, ...], scene: int) -> bool:
+    """Whether a scene may hold these: a room of train must not look like a held-out one, nor the other way round."""
+    room = room_of(scene)
+    if scene in scenes(room, held_out=True):
+        return True
+    fixed_held_out = kinds in _fixed_kinds(room, held_out=True)
+    if scene < _FIRST_FREE_SCENE:
+        return not fixed_held_out
+    free_held_out = crc32(f"{_HELD_OUT_SALT}:{room}:{','.join(kinds)}".encode()) % _HELD_OUT_SHARE == 0
+    if (scene - _FIRST_FREE_SCENE) % 2:
+        return free_held_out and kinds not in _fixed_kinds(room, held_out=False)
+    return not free_held_out and not fixed_held_out
+
+
+@lru_cache(maxsize=2 * len(ROOMS))
+def _fixed_kinds(room: str, *, held_out: bool) -> frozenset[tuple[str, ...]]:
+    """What stands in the numbered scenes of a kind of room."""
+    if held_out:
+        return frozenset(_draw_kinds(scene, _scene_rng(scene)) for scene in scenes(room, held_out=True))
+    return frozenset(tuple(r.kind for r in layout(scene).receptacles) for scene in scenes(room, held_out=False))
+
+
+def _scene_rng(scene: int) -> random.Random:
+    return random.Random(f"alfworld scene:{scene}")
 
 
 def new_location(rng: random.Random, taken: list[str]) -> str:
