@@ -9,8 +9,8 @@ A game id is `generated:TYPE:SEED`, or the path of a `game.tw-pddl` file. The se
 | valid_unseen | 2000 to 2019 | 120 | 70000 to 99999 | 6 scenes of each kind; a room of its own for each further game |
 
 No room of valid_unseen holds the same receptacles as one of the others. Further seeds make games, too: those from
-2020 to 2999 in the scenes of valid_unseen, others below 10000 in those of train, from 100000 on each in a room of
-train of its own. Generated games are made on demand; no file is shipped. Official games are read from the folder that the
+2020 to 2999 in the scenes of valid_unseen, others below 10000 in those of train, from 100000 on each in a room of train
+of its own. Generated games are made on demand; no file is shipped. Official games are read from the folder that the
 environment variable ALFWORLD_DATA names, in the official layout `json_2.1.1/SPLIT/TASK/TRIAL/game.tw-pddl`; no
 `traj_data.json` is needed.
 
