@@ -102,7 +102,7 @@ CPU_DEMO: dict[str, Any] = {
     "gradient_checkpointing": False,  # TRL: on; memory is no concern, time is
     "scale_rewards": "none",
     "learning_rate": 5.0e-4,  # all weights of a tiny model: from 1e-3 on they are destroyed
-    "beta": 0.02,  # TRL: 0; without it turns that never end become three times as frequent
+    "beta": 0.02,  # TRL: 0; without it more and more turns never end
     "lr_scheduler_type": "constant",
     "adam_beta2": 0.98,
     "max_steps": 40,
