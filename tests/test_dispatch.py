@@ -131,9 +131,9 @@ class Color(enum.Enum):
 Listed = enum.Enum("Listed", {"ONE": [1]})
 
 
-def nested(depth: int = 100_000) -> list[Any]:
+def deep() -> list[Any]:
     value: list[Any] = []
-    for _ in range(depth):
+    for _ in range(100_000):
         value = [value]
     return value
 
@@ -196,9 +196,9 @@ def test_value_is_read_as_the_declared_type(value, kind, expected):
         ("[1, 2, 3]", tuple[int, int]),
         ("green", Color),
         ("c", Literal["a", "b"]),
-        (nested(), Literal["a", "b"]),
-        (nested(), bool),
-        (nested(), str),
+        (deep(), Literal["a", "b"]),
+        (deep(), bool),
+        (deep(), str),
         (None, str),
         (None, int),
     ],
@@ -234,14 +234,7 @@ def test_json_string_may_hold_raw_newlines():
     assert parse_arguments("bash", '{"command": "a\nb"}') == {"command": "a\nb"}
 
 
-def deep(levels: int) -> list[Any]:
-    value: list[Any] = []
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
 @pytest.mark.parametrize("func", [bash, read])
 def test_deeply_nested_value_is_refused_in_words(func):
     with pytest.raises(ToolError, match="did not run"):
-        bind(func, **dict.fromkeys(ToolSignature(func.__name__, func).names, deep(5000)))
+        bind(func, **dict.fromkeys(ToolSignature(func.__name__, func).names, deep()))
