@@ -159,6 +159,27 @@ def test_ctrl_c_ends_quietly(repo):
 # check
 
 
+def test_ctrl_c_while_an_async_tool_is_awaited_ends_quietly(repo, tmp_path):
+    code = (
+        "import asyncio\n"
+        "class Slow:\n"
+        "    def reset(self, **row): return ''\n"
+        "    async def act(self) -> str:\n"
+        '        """Act."""\n'
+        "        print('acting', flush=True)\n"
+        "        await asyncio.sleep(60)\n"
+    )
+    (tmp_path / "slow_env.py").write_text(code, encoding="utf-8")
+    (tmp_path / "rows.jsonl").write_text("{}", encoding="utf-8")
+    command = [sys.executable, "-m", "trl_agentenvs.cli", "check", f"{tmp_path}/slow_env.py:Slow"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "--rows", str(tmp_path / "rows.jsonl")], cwd=repo, **pipes) as child:
+        assert child.stdout.readline() == "acting\n"
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=60)
+    assert (child.returncode, errors) == (cli.INTERRUPTED, "")
+
+
 def test_environment_that_keeps_the_contract_exits_with_0(folder, capsys):
     assert cli.main(["check", "word_env:WordEnv", "--rows", "rows.jsonl"]) == 0
     assert "word_env:WordEnv keeps the contract (rules: 24, rows: 2" in capsys.readouterr().out

@@ -28,6 +28,7 @@ __all__ = ["Answer", "Finding", "Policy", "Subject", "show", "show_call", "show_
 
 MAX_CALLS = 200
 SHOWN_CHARS = 160
+LOOP_WAIT_S = 2.0
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 Policy = Callable[[list[str]], Call | None]
@@ -76,6 +77,8 @@ class Subject:
         self._names: list[str] | None = None
         self._script: list[Call] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread
+        self._done = asyncio.Event()
         self._references: dict[tuple[int, int], list[str]] = {}
 
     def __enter__(self) -> Subject:
@@ -83,7 +86,8 @@ class Subject:
 
     def __exit__(self, *exception: object) -> None:
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._done.set)
+            self._thread.join(LOOP_WAIT_S)
 
     def make(self, factory: Callable[[], Any] | None = None) -> Any:
         """Build an instance. A `ToolEnv` is made to raise what it would log, and to leave the user's trace alone."""
@@ -146,10 +150,11 @@ class Subject:
             loop = asyncio.new_event_loop()
 
             def run() -> None:
-                loop.run_forever()
-                loop.close()
+                with asyncio.Runner(loop_factory=lambda: loop) as runner:  # cancels what is still awaited at the end
+                    runner.run(self._done.wait())
 
-            threading.Thread(target=run, name="check_env-loop", daemon=True).start()
+            self._thread = threading.Thread(target=run, name="check_env-loop", daemon=True)
+            self._thread.start()
             self._loop = loop
         return self._loop
 
