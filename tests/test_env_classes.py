@@ -241,6 +241,16 @@ def test_hostile_arguments_are_one_line_of_trace(tmp_path):
     assert json.loads(lines[1])["arguments"]["text"].startswith("a\nb\ud800")
 
 
+def test_trace_is_json_for_every_reader(tmp_path):
+    env = Counter(trace_path=str(tmp_path / "rollouts.jsonl"))
+    env.reset(target=3)
+    env.show(text=[float("nan")])
+    env.add(step=1, junk={"a": float("inf")})
+    env.add(step=float("nan"))
+    for line in (tmp_path / "rollouts.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+
+
 def test_row_id_is_the_same_for_a_group_and_differs_between_rows(tmp_path):
     path = tmp_path / "rollouts.jsonl"
     for target in (1, 1, 2):

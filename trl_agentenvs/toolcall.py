@@ -282,7 +282,7 @@ def _sentences(group: BaseExceptionGroup[Any]) -> Iterator[str]:
 def _brief(value: Any) -> Any:
     """An argument as the trace keeps it: what is long by its head, what JSON cannot hold by its type."""
     try:
-        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        text = value if isinstance(value, str) else json.dumps(value, default=str, allow_nan=False)
     except (ValueError, TypeError, RecursionError):
         return f"({type(value).__name__} that JSON cannot hold)"
     if len(text) > TRACED_ARGUMENT_CHARS:

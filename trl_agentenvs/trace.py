@@ -46,7 +46,7 @@ class Turn(TypedDict):
         repairs: Repaired arguments by kind.
         result_chars: Length of its result.
         wall_s: Seconds it took.
-        error: None where it was answered; "tool_error", "env_error", "after_end".
+        error: None where it was answered; "tool_error", "env_error", "after_end", "interrupted".
     """
 
     turn: int | None
