@@ -142,11 +142,16 @@ def test_stream_that_was_closed_at_the_start_is_no_fault(closed, repo):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def take_interrupts():
+    """Undo, in a child, that whoever started the tests in the background made them ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_quietly(repo):
     # Its game goes on for longer than there are commands, so that it waits for more when it is interrupted.
     command = [sys.executable, "-m", "trl_agentenvs.cli", "play", "alfworld", "--seed", "1", "--max-steps", "9999"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=repo, text=True, **pipes) as child:
+    with subprocess.Popen(command, cwd=repo, text=True, preexec_fn=take_interrupts, **pipes) as child:
         child.stdin.write("look\n" * 2000)  # fills the buffer of its output, so that it is known to run
         child.stdin.flush()
         child.stdout.readline()
@@ -172,8 +177,9 @@ def test_ctrl_c_while_an_async_tool_is_awaited_ends_quietly(repo, tmp_path):
     (tmp_path / "slow_env.py").write_text(code, encoding="utf-8")
     (tmp_path / "rows.jsonl").write_text("{}", encoding="utf-8")
     command = [sys.executable, "-m", "trl_agentenvs.cli", "check", f"{tmp_path}/slow_env.py:Slow"]
+    command += ["--rows", str(tmp_path / "rows.jsonl")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([*command, "--rows", str(tmp_path / "rows.jsonl")], cwd=repo, **pipes) as child:
+    with subprocess.Popen(command, cwd=repo, preexec_fn=take_interrupts, **pipes) as child:
         assert child.stdout.readline() == "acting\n"
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate(timeout=60)
