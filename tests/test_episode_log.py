@@ -126,3 +126,16 @@ def test_part_of_a_reward_that_is_no_number_is_missing(value, tmp_path):
     assert logged["Partly/reward/known"] == 1.0
     assert "Partly/reward/unknown" not in logged
     assert read_trace(tmp_path / "rollouts.jsonl").rollouts[0].reward_parts["known"] == 1.0
+
+
+def test_success_is_a_rate_of_scored_episodes_alone():
+    logged: dict[str, float] = {}
+    won, unscorable = played(1), played(0)
+    won._end(StopReason.SOLVED)
+    EpisodeLog()(
+        completions=[[said("Done.")], [said("No.")]],
+        completion_ids=[[2], [2]],
+        environments=[won, unscorable],
+        log_metric=logged.__setitem__,
+    )
+    assert (logged["Room/success"], logged["Room/stop/solved"]) == (1.0, 0.5)

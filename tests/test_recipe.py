@@ -266,7 +266,7 @@ def test_an_earlier_trace_is_kept_under_a_name_of_its_own(tmp_path: Path) -> Non
 
 
 def test_line_of_a_step_names_what_was_not_logged() -> None:
-    logs = {"reward": 0.25, "E/stop/solved": 0.5, "E/tool_error_rate": 0.031, "step_time": 12.34}
+    logs = {"reward": 0.25, "E/success": 0.5, "E/tool_error_rate": 0.031, "step_time": 12.34}
     assert step_line(logs, "E") == "reward 0.250  success 0.50  tool errors 3.1%  seconds 12.3"
     assert step_line({"reward": None}, "E") == "reward -  success -  tool errors -  seconds -"
 

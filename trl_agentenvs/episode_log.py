@@ -60,6 +60,8 @@ class EpisodeLog:
             reward = env.get_reward()
             figures = env._metrics() | {f"stop/{reason}": float(env._stop is reason) for reason in StopReason}
             figures["unscorable"] = float(reward is None)
+            if reward is not None:  # an episode without a score is missing, not failed
+                figures["success"] = float(env._stop is StopReason.SOLVED)
             episodes.setdefault(type(env).__name__, []).append(figures)
         if log_metric is not None:
             for name, figures_of in episodes.items():

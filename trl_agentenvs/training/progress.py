@@ -133,7 +133,7 @@ def step_line(logs: Mapping[str, Any], env_name: str) -> str:
     """
     figures = (
         ("reward", logs.get("reward"), "{:.3f}"),
-        ("success", logs.get(f"{env_name}/stop/solved"), "{:.2f}"),
+        ("success", logs.get(f"{env_name}/success"), "{:.2f}"),
         ("tool errors", logs.get(f"{env_name}/tool_error_rate"), "{:.1%}"),
         ("seconds", logs.get("step_time"), "{:.1f}"),
     )
