@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
+from trl_agentenvs import ToolEnv
 from trl_agentenvs.coerce import CoercionError, coerce
 from trl_agentenvs.dispatch import ToolSignature, parse_arguments, resolve_tool
 from trl_agentenvs.errors import ToolError
@@ -19,6 +20,30 @@ def write(path: str, content: str) -> None: ...
 
 
 def bash(command: str) -> None: ...
+
+
+class Runner(ToolEnv):
+    """Runs nothing."""
+
+    tool_aliases = {"bash": ("exec",)}  # noqa: RUF012
+
+    def reset(self) -> str:
+        return ""
+
+    def bash(self, command: str) -> str:
+        """Run a command.
+
+        Args:
+            command: The command.
+        """
+        return f"ran {command}"
+
+    def list_files(self) -> str:
+        """List files."""
+        return ""
+
+    def get_reward(self) -> float:
+        return 0.0
 
 
 def bind(func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -217,6 +242,52 @@ def test_unknown_tool_lists_the_tools_there_are():
 @pytest.mark.parametrize("name", ["read", "Read", " read ", "functions.read"])
 def test_tool_name_that_means_one_tool_is_resolved(name):
     assert resolve_tool(name, ["read", "write"]) == "read"
+
+
+@pytest.mark.parametrize("name", ["exec", "Exec", " exec ", "functions.exec"])
+def test_alias_of_a_tool_is_resolved(name):
+    assert resolve_tool(name, ["bash", "read"], {"bash": ("exec", "run")}) == "bash"
+
+
+def test_tool_is_never_taken_for_an_alias_of_another():
+    assert resolve_tool("read", ["bash", "read"], {"bash": ("read",)}) == "read"
+
+
+def test_alias_of_a_tool_that_is_not_there_is_unknown():
+    with pytest.raises(ToolError, match="the tools are read"):
+        resolve_tool("exec", ["read"], {"bash": ("exec",)})
+
+
+def test_alias_of_a_tool_calls_it_and_counts_as_a_repair():
+    env = Runner()
+    env.reset()
+    assert env._call_tool("exec", {"cmd": "ls"}) == "ran ls"
+    assert env._metrics()["repairs/renamed_tool"] == 1
+
+
+@pytest.mark.parametrize(
+    ("aliases", "message"),
+    [
+        ({"bash": ("list_files",)}, "the alias list_files of bash already means list_files"),
+        ({"bash": ("reset",)}, "already means reset"),
+        ({"bash": ("go",), "list_files": ("go",)}, "the alias go of list_files already means bash"),
+        ({"bash": "go"}, r"write \('go',\)"),
+        ({"bsh": ("go",)}, "bsh, which is no tool"),
+    ],
+)
+def test_alias_of_a_tool_that_means_no_single_tool_is_refused_with_the_class(aliases, message):
+    with pytest.raises(TypeError, match=message):
+        type("Faulty", (Runner,), {"tool_aliases": aliases})
+
+
+def test_tool_that_takes_the_name_of_an_inherited_alias_is_refused():
+    def exec_(self: Runner) -> str:
+        """Run."""
+        return ""
+
+    exec_.__name__ = "exec"
+    with pytest.raises(TypeError, match="the alias exec of bash already means exec"):
+        type("Faulty", (Runner,), {"exec": exec_})
 
 
 @pytest.mark.parametrize("arguments", ["ls -la", "[1]", 3, ["a"], '{"command": '])

@@ -200,8 +200,13 @@ def parse_arguments(tool: str, arguments: Any) -> dict[str, Any]:
     raise ToolError(f"The arguments of {tool} must be one JSON object of names and values, got {_show(arguments)}.")
 
 
-def resolve_tool(name: Any, tools: Iterable[str]) -> str:
+def resolve_tool(name: Any, tools: Iterable[str], aliases: Mapping[str, Iterable[str]] | None = None) -> str:
     """Return the tool meant by `name`: exact, or the only one that differs in case, spaces or a namespace prefix.
+
+    Args:
+        name: What the model wrote.
+        tools: Names of the tools there are.
+        aliases: Tool -> other names to accept for it, where no tool is meant by its own.
 
     Raises:
         ToolError: There is no such tool; the sentence lists those there are.
@@ -210,6 +215,7 @@ def resolve_tool(name: Any, tools: Iterable[str]) -> str:
     if isinstance(name, str):
         plain = name.strip().rpartition(".")[2].lower()
         matches = [name] if name in names else [tool for tool in names if tool.lower() == plain]
+        matches = matches or [tool for tool in names if plain in (aliases or {}).get(tool, ())]
         if len(matches) == 1:
             return matches[0]
     raise ToolError(f"There is no tool {_show(name)}; the tools are {', '.join(names)}.")

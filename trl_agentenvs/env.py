@@ -105,6 +105,8 @@ class ToolEnv(metaclass=EnvType):
         max_output_chars: Characters of a result, and of what `reset` returns, that the model gets to read.
         see_rest: How the model can see the part of a result that was cut, for the marker.
         aliases: Declared parameter -> other names models give it, on top of the common ones.
+        tool_aliases: Tool -> other names models give it, in lower case. Stock TRL answers calls of unknown tools by
+            itself; the patch `recover_calls` hands them over.
         system_prompt: System message of the rows that `dataset` makes; "" for none.
         user_prompt: User message of those rows; what `reset` returns is appended to it.
 
@@ -122,6 +124,7 @@ class ToolEnv(metaclass=EnvType):
     max_output_chars: int = 8000
     see_rest: ClassVar[str] = ""
     aliases: ClassVar[dict[str, tuple[str, ...]]] = {}
+    tool_aliases: ClassVar[dict[str, tuple[str, ...]]] = {}
     system_prompt: ClassVar[str] = ""
     user_prompt: ClassVar[str] = ""
 
@@ -165,6 +168,7 @@ class ToolEnv(metaclass=EnvType):
             wrapper = wrap(member)
             setattr(wrapper, _WRAPPED, wrapper)
             setattr(cls, name, wrapper)
+        faults += _tool_alias_faults(cls)
         if faults:
             raise TypeError(f"{cls.__name__} cannot be an environment: " + "; ".join(faults))
 
@@ -233,7 +237,7 @@ class ToolEnv(metaclass=EnvType):
         tools = self._tools()
         with self._lock:
             try:
-                tool = resolve_tool(name, tools)
+                tool = resolve_tool(name, tools, self.tool_aliases)
                 named = parse_arguments(tool, arguments)
             except ToolError as error:
                 call = ToolCall(self, name if isinstance(name, str) else type(name).__name__)
@@ -274,3 +278,18 @@ class ToolEnv(metaclass=EnvType):
         """Repairs made on the way to a tool, to be counted with its call."""
         repairs, self._early_repairs = self._early_repairs, Counter()
         return repairs
+
+
+def _tool_alias_faults(cls: type[ToolEnv]) -> list[str]:
+    """What is wrong with `tool_aliases`: each must mean one tool, and be the name of none."""
+    public = [name for name, _ in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")]
+    meant = {name.lower(): name for name in public}
+    faults = []
+    for tool, names in cls.tool_aliases.items():
+        if isinstance(names, str):  # would be read by letters
+            faults.append(f"tool_aliases of {tool} are {names!r}; write ({names!r},)")
+            continue
+        faults += [] if tool in public else [f"tool_aliases name {tool}, which is no tool"]
+        faults += [f"the alias {name} of {tool} already means {meant[name]}" for name in names if name in meant]
+        meant |= dict.fromkeys(names, tool)
+    return faults
