@@ -11,7 +11,7 @@ An engine belongs to one episode in one thread; the `Game` can be shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from trl_agentenvs.alfworld import wording
@@ -70,6 +70,25 @@ class Engine:
     def task(self) -> str:
         """The task sentence, without its final dot."""
         return self.game.task
+
+    @property
+    def location(self) -> str:
+        """Where the agent stands now."""
+        return self._location
+
+    @property
+    def held(self) -> str | None:
+        """The object in the agent's hand now, if any."""
+        return self._held
+
+    @property
+    def facts(self) -> Set[Fact]:
+        """The dynamic facts that are true now; a view that changes with the game, not to be written to."""
+        return self._facts
+
+    def treats(self, verb: str, receptacle: str, thing: str) -> bool:
+        """Whether `verb` ("heat", "cool" or "clean") can be done to an object with a receptacle."""
+        return self._treats(_TREATMENTS[verb], receptacle, thing)
 
     def reset(self) -> str:
         """Start again from the beginning.
