@@ -14,27 +14,24 @@ of its own. Generated games are made on demand; no file is shipped. Official gam
 environment variable ALFWORLD_DATA names, in the official layout `json_2.1.1/SPLIT/TASK/TRIAL/game.tw-pddl`; no
 `traj_data.json` is needed.
 
-What is not covered: listing does not open the official files, so a file that is broken or marked as not solvable is
-refused only when it is loaded (`load`), not when it is listed.
+What is not covered: whether an official game is whole; a broken file is refused when it is loaded (`load`), not when it
+is listed. Which of the official files are listed is told in `trl_agentenvs.alfworld.official`.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from trl_agentenvs.alfworld import rooms
 from trl_agentenvs.alfworld.game import Game
+from trl_agentenvs.alfworld.game_cache import load_game
 from trl_agentenvs.alfworld.generate import FIRST_FREE_SEED, TASK_TYPES, UNSEEN_FREE_SEEDS, generate, scene_of
+from trl_agentenvs.alfworld.official import DATA_VARIABLE, SPLITS, official_ids, official_task_type
 
 __all__ = ["CACHED_GAMES", "SOURCES", "SPLITS", "TASK_TYPES", "game_ids", "load", "task_type_of"]
-
-SPLITS = ("train", "valid_seen", "valid_unseen")
-"""The splits, by their official names."""
 
 SOURCES = ("auto", "official", "generated", "endless")
 """Where games come from: official files, the bundled generated games, or further generated ones beyond those; "auto" is
@@ -43,9 +40,6 @@ official if ALFWORLD_DATA is set, else generated."""
 CACHED_GAMES = 256
 """How many parsed games a process keeps, the least recently used first to go (about 0.1 MB each)."""
 
-_DATA_VARIABLE = "ALFWORLD_DATA"
-_DATA_FOLDER = "json_2.1.1"
-_GAME_FILE = "game.tw-pddl"
 _PREFIX = "generated:"
 _BUNDLED_SEEDS: Mapping[str, range] = {
     "train": range(100), "valid_seen": range(1000, 1020), "valid_unseen": range(2000, 2020)}  # fmt: skip
@@ -54,7 +48,6 @@ _FURTHER_SEEDS: Mapping[str, range] = {
     "valid_seen": range(1020, 2000),
     "valid_unseen": UNSEEN_FREE_SEEDS,
 }
-_SCENE = re.compile(r"-(\d+)$")
 
 
 def load(game_id: str | os.PathLike[str]) -> Game:
@@ -79,7 +72,7 @@ def load(game_id: str | os.PathLike[str]) -> Game:
     try:
         stat = os.stat(name)
     except (OSError, ValueError):
-        return Game.from_file(name)  # raises with the reason
+        return load_game(name)  # raises with the reason
     return _official(name, stat.st_mtime_ns, stat.st_size)
 
 
@@ -90,7 +83,7 @@ def _generated(task_type: str, seed: int) -> Game:
 
 @lru_cache(maxsize=CACHED_GAMES)
 def _official(path: str, changed_ns: int, size_bytes: int) -> Game:
-    return Game.from_file(path)
+    return load_game(path)
 
 
 def task_type_of(game_id: str) -> str | None:
@@ -107,11 +100,7 @@ def task_type_of(game_id: str) -> str | None:
     """
     if game_id.startswith(_PREFIX):
         return _type_and_seed(game_id)[0]
-    for folder in reversed(Path(game_id).parts[:-1]):
-        for task_type in TASK_TYPES:
-            if folder.startswith(task_type + "-"):
-                return task_type
-    return None
+    return official_task_type(game_id)
 
 
 def game_ids(
@@ -139,17 +128,18 @@ def game_ids(
     Raises:
         ValueError: An unknown split, source or task type, or fewer than `n` games fit.
         FileNotFoundError: There are no official games where ALFWORLD_DATA points.
+        OSError: A folder of them cannot be read.
     """
     _check_split(split)
     kinds = _checked_types(task_types)
     if source not in SOURCES:
         raise ValueError(f"got the source {source!r}; expected one of {', '.join(SOURCES)}")
     if source == "auto":
-        source = "official" if os.environ.get(_DATA_VARIABLE) else "generated"
+        source = "official" if os.environ.get(DATA_VARIABLE) else "generated"
     if source == "endless" and n is None:
         raise ValueError("got the source 'endless' without n; expected how many games to draw")
     if source == "official":
-        ids = _official_ids(split, kinds, max_receptacles)
+        ids = official_ids(split, kinds, max_receptacles)
     else:
         seeds = _BUNDLED_SEEDS if source == "generated" else _FURTHER_SEEDS
         ids = _generated_ids(seeds[split], kinds, max_receptacles)
@@ -200,41 +190,3 @@ def _type_and_seed(game_id: str) -> tuple[str, int]:
             f"{', '.join(TASK_TYPES)} and SEED a non-negative integer"
         )
     return kind, int(seed)
-
-
-def _official_ids(split: str, kinds: Sequence[str], max_receptacles: int | None) -> list[str]:
-    root = os.environ.get(_DATA_VARIABLE)
-    otherwise = "source='generated' needs no data"
-    if not root:
-        raise FileNotFoundError(
-            f"source='official' needs {_DATA_VARIABLE} to name the folder that holds {_DATA_FOLDER}, but it is not "
-            f"set; {otherwise}"
-        )
-    base = Path(os.path.expanduser(root)).absolute()
-    folder = base / _DATA_FOLDER / split
-    if not folder.is_dir():
-        folder = base / split if base.name == _DATA_FOLDER else folder
-    paths = sorted(folder.glob(f"*/*/{_GAME_FILE}"))
-    if not paths:
-        raise FileNotFoundError(
-            f"{_DATA_VARIABLE} is {root!r}, but {folder} holds no TASK/TRIAL/{_GAME_FILE}; point it at the folder that "
-            f"holds {_DATA_FOLDER}, or {otherwise}"
-        )
-    fits = _room_filter(max_receptacles)
-    return [str(path) for path in paths if task_type_of(str(path)) in kinds and fits(path)]
-
-
-def _room_filter(max_receptacles: int | None) -> Callable[[Path], bool]:
-    """Whether an official game's room is small enough; opens one file of each scene, since its games share the room."""
-    sizes: dict[str, int] = {}
-
-    def fits(path: Path) -> bool:
-        if max_receptacles is None:
-            return True
-        scene = _SCENE.search(path.parent.parent.name)
-        key = scene.group(1) if scene else str(path)
-        if key not in sizes:
-            sizes[key] = len(load(str(path)).location_of)
-        return sizes[key] <= max_receptacles
-
-    return fits

@@ -9,7 +9,6 @@ Every fault of a file is one sentence: `FileNotFoundError` if there is none, `Ga
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 
 from trl_agentenvs.alfworld import wording
 from trl_agentenvs.alfworld.domain import sink_types_of
+from trl_agentenvs.alfworld.gamefile import GameFileError, parse_game_file, read_game_file
 from trl_agentenvs.alfworld.goal import DYNAMIC_ARITY, STATIC_ARITY, Fact, Goal, GoalError, compile_goal
 from trl_agentenvs.alfworld.pddl import Expression, PddlSyntaxError, parse, typed_names
 
@@ -25,10 +25,6 @@ __all__ = ["Game", "GameFileError", "Problem"]
 
 _KEYS = ("pddl_domain", "grammar", "pddl_problem")
 _UNTRACKED = frozenset({"=", "increase"})  # action costs, which no text shows
-
-
-class GameFileError(ValueError):
-    """A game file that cannot be played; the message is one sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,23 +129,7 @@ class Game:
             FileNotFoundError: There is no file at `path`.
             GameFileError: The file is no playable ALFWorld game.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise FileNotFoundError(
-                f"got the game {path}; expected a game.tw-pddl file, but there is none at that path"
-            ) from None
-        except IsADirectoryError:
-            raise GameFileError(f"got the folder {path}; expected the game.tw-pddl file inside it") from None
-        except UnicodeDecodeError:
-            raise GameFileError(f"{path} is not a game file: it is not UTF-8 text") from None
-        except (OSError, ValueError) as error:
-            raise GameFileError(f"{str(path)!r} cannot be read: {error}") from None
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise GameFileError(f"{path} is not a game file: it is not JSON ({error})") from None
-        return cls.from_dict(data, path=str(path))
+        return cls.from_dict(parse_game_file(read_game_file(path), path), path=str(path))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], path: str | None = None) -> Game:
