@@ -30,9 +30,10 @@ from transformers.trainer_callback import ProgressCallback
 from transformers.utils import get_json_schema
 from trl import SFTConfig, SFTTrainer
 
+from trl_agentenvs.alfworld.demos import Demo
 from trl_agentenvs.alfworld.env import ALFWorldEnv
 
-from .demos import DATA_OPTIONS, ENV_OPTIONS, SLIP_RATE, Demo, expert_demos
+from .demos import DATA_OPTIONS, ENV_OPTIONS, SLIP_RATE, expert_demos
 from .progress import ShortBar
 from .tiny_model import build_model, build_tokenizer
 
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "trl", "datasets")
-_SOURCES = ("alfworld/*.py", "training/demos.py", "training/tiny_model.py", "training/warmstart.py")
+_SOURCES = ("alfworld/*.py", "alfworld/*.json", "training/demos.py", "training/tiny_model.py", "training/warmstart.py")
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KEY_CHARS = 16
 _MAX_TOKENS = 512  # the longest demonstration takes about 300
