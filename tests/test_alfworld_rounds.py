@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,20 @@ def test_order_is_that_of_numpy_over_several_rounds(n: int, seed: int) -> None:
 def test_order_needs_no_numpy() -> None:
     games = [str(number) for number in range(10)]
     assert "".join(islice(shuffled_rounds(games, 1234), 20)) == TWO_ROUNDS
+
+
+def test_seed_may_be_a_number_of_numpy() -> None:
+    numpy = pytest.importorskip("numpy")
+    games = [str(number) for number in range(64)]
+    assert list(islice(shuffled_rounds(games, numpy.int64(MAX_SEED)), 64)) == list(
+        islice(shuffled_rounds(games, MAX_SEED), 64)
+    )
+
+
+@pytest.mark.parametrize("seed", [1.5, "7", None])
+def test_seed_that_is_no_whole_number_is_refused(seed: Any) -> None:
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        shuffled_rounds(["a"], seed)
 
 
 def test_two_orders_do_not_share_their_random_source() -> None:

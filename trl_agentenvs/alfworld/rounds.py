@@ -7,6 +7,7 @@ order is computed here without numpy. What is not covered: other seeds than whol
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Iterator, Sequence
 
@@ -30,8 +31,10 @@ def shuffled_rounds(games: Sequence[str], seed: int) -> Iterator[str]:
         seed: 0 to `MAX_SEED`.
 
     Raises:
+        TypeError: The seed is no whole number.
         ValueError: The seed is out of range, or there are no games.
     """
+    seed = operator.index(seed)  # numpy's integers would overflow below
     if not games:
         raise ValueError("got no games; expected at least one")
     if not 0 <= seed <= MAX_SEED:
