@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import os
 import pickle
 import time
 from pathlib import Path
@@ -120,6 +121,29 @@ def test_a_file_that_is_no_game_says_why(tmp_path: Path, content: bytes, reason:
     with pytest.raises(GameFileError, match=reason) as caught:
         Game.from_file(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_file_of_gigabytes_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "game.tw-pddl"
+    with path.open("wb") as file:
+        file.truncate(50 * 2**30)
+    started = time.process_time()
+    with pytest.raises(GameFileError, match="is larger than"):
+        Game.from_file(path)
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_a_pipe_is_refused_unread(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "game.tw-pddl")
+    with pytest.raises(GameFileError, match="a pipe or a device"):
+        Game.from_file(tmp_path / "game.tw-pddl")
+
+
+def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "game.tw-pddl").symlink_to("game.tw-pddl")
+    with pytest.raises(GameFileError, match="cannot be read"):
+        Game.from_file(tmp_path / "game.tw-pddl")
 
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5000, "\udcff/game.tw-pddl"])

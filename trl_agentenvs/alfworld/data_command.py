@@ -121,7 +121,7 @@ def _missing(found: _Found) -> list[str]:
     for split, games in found.items():
         there, published = _listed(games), Counter(PUBLISHED[split])
         if missing := (published - there).total():
-            lines.append(f"{split}: {missing} of {published.total()} games are missing")
+            lines.append(f"{split}: {missing} missing of {published.total()}")
     return lines
 
 
@@ -130,7 +130,7 @@ def _extra(found: _Found) -> list[str]:
     lines = []
     for split, games in found.items():
         if extra := (_listed(games) - Counter(PUBLISHED[split])).total():
-            lines.append(f"{split}: {extra} games more than published, so results on it compare with no others")
+            lines.append(f"{split}: {extra} more than published, so results on it compare with no others")
     return lines
 
 
@@ -138,7 +138,7 @@ def _first(faults: Sequence[str]) -> list[str]:
     """The faults as lines, with a heading, if there are some."""
     if not faults:
         return []
-    lines = [f"{len(faults)} games are broken:", *(f"  {printable(fault)}" for fault in faults[:_SHOWN_FAULTS])]
+    lines = [f"Broken games: {len(faults)}", *(f"  {printable(fault)}" for fault in faults[:_SHOWN_FAULTS])]
     return lines + [f"  and {len(faults) - _SHOWN_FAULTS} more"] * (len(faults) > _SHOWN_FAULTS)
 
 
@@ -175,7 +175,9 @@ def _check(games: Sequence[OfficialGame]) -> list[str]:
     finally:
         if shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-    print(f"Opened {len(games)} games and played the walkthroughs in them: {len(games) - len(faults)} without a fault.")
+    print(
+        f"Games opened and their walkthroughs played: {len(games)}, {len(games) - len(faults)} of them without a fault."
+    )
     return faults
 
 
