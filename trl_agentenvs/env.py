@@ -285,7 +285,8 @@ def _tool_alias_faults(cls: type[ToolEnv]) -> list[str]:
     public = [name for name, _ in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")]
     meant = {name.lower(): name for name in public}
     faults = []
-    for tool, names in cls.tool_aliases.items():
+    aliases: Mapping[str, Any] = cls.tool_aliases
+    for tool, names in aliases.items():
         if isinstance(names, str):  # would be read by letters
             faults.append(f"tool_aliases of {tool} are {names!r}; write ({names!r},)")
             continue

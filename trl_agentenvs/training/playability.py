@@ -29,6 +29,9 @@ EVAL_SEED = 0
 START_ROWS_S = 20.0
 """Seconds after which no further rows are tried; thousands of rows of a text game take a few."""
 
+TRAIN_ONLY = ("hint",)
+"""Row options that evaluation rows are drawn without: a result told with hints is none."""
+
 SHOWN_ROWS = 3
 """Rows that do not start are told up to this number, then counted."""
 
@@ -40,7 +43,7 @@ class Playable:
     Attributes:
         env_class: The class.
         options: Constructor options.
-        max_turns: Calls an episode may take, or None when unlimited.
+        max_turns: Calls the longest episode may take, or None when unlimited.
         train_rows: Rows to train on.
         eval_rows: Rows to evaluate on, or None.
         longest_prompt: Messages of the longest first prompt met, the first observation included.
@@ -95,26 +98,32 @@ def open_environment(resolved: Resolved) -> tuple[Playable | None, list[str]]:
     for purpose, (split, n, seed) in wanted.items():
         if split is None:
             continue
+        chosen = {name: value for name, value in data_options.items() if purpose == "train" or name not in TRAIN_ONLY}
         try:
-            listed[purpose] = env_class.dataset(split, n, seed, **data_options)
+            listed[purpose] = env_class.dataset(split, n, seed, **chosen)
         except (ValueError, TypeError, OSError, NotImplementedError) as error:
             sentences.append(f"cannot list the {purpose} rows of {env_class.__name__}: {error}")
     if listed["train"] is None:
         return None, sentences
 
     longest: list[dict[str, Any]] = []
+    limits: set[int | None] = set()
     for rows in listed.values():
         if rows is not None:
-            prompt, broken = _start_rows(probe, rows)
+            prompt, limits_of_rows, broken = _start_rows(probe, rows)
             sentences += broken
             longest = max(longest, prompt, key=_chars)
+            limits |= limits_of_rows
+    limits = limits or {probe.max_turns}
+    max_turns = None if None in limits else max(limit for limit in limits if limit is not None)
     tools = list(probe._tools().values())
-    return Playable(env_class, options, probe.max_turns, listed["train"], listed["eval"], longest, tools), sentences
+    return Playable(env_class, options, max_turns, listed["train"], listed["eval"], longest, tools), sentences
 
 
-def _start_rows(env: ToolEnv, rows: Dataset) -> tuple[list[dict[str, Any]], list[str]]:
-    """Reset to each row; return the longest first prompt, and sentences about rows that do not start."""
+def _start_rows(env: ToolEnv, rows: Dataset) -> tuple[list[dict[str, Any]], set[int | None], list[str]]:
+    """Reset to each row; return the longest first prompt, the turn limits met, and what keeps rows from starting."""
     longest: list[dict[str, Any]] = []
+    limits: set[int | None] = set()
     broken: list[str] = []
     deadline = time.monotonic() + START_ROWS_S
     for index, row in enumerate(rows):
@@ -129,13 +138,14 @@ def _start_rows(env: ToolEnv, rows: Dataset) -> tuple[list[dict[str, Any]], list
             reason = env._episode.failure.strip().splitlines()[-1:] or ["the environment failed"]
             broken.append(f"row {index} of {type(env).__name__} does not start: {reason[0]}")
             continue
+        limits.add(env.max_turns)
         *before, last = row["prompt"]
         prompt = [*before, {**last, "content": f"{last['content']}{observation}"}]
         longest = max(longest, prompt, key=_chars)
     env._close()
     if len(broken) > SHOWN_ROWS:
         broken = [*broken[:SHOWN_ROWS], f"... and {len(broken) - SHOWN_ROWS} more rows do not start"]
-    return longest, broken
+    return longest, limits, broken
 
 
 def _chars(messages: list[dict[str, Any]]) -> int:

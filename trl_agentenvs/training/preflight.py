@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from .arguments import ModelArguments, Resolved, RunArguments
 from .budget import Budget, measure_budget
+from .hinted_rows import fit_hints
 from .modelfiles import ModelFiles, open_model_files
 from .playability import Playable, open_environment
 from .settings import Obstacle, check_machine, check_settings, has_accelerator
@@ -87,6 +88,7 @@ def preflight(resolved: Resolved, *, dry_run: bool = False) -> Preflight:
     checked.findings += [Obstacle(text) for text in sentences]
     if checked.playable is not None:
         checked.findings += _fit_turns(resolved, checked.playable)
+        checked.findings += fit_hints(resolved, checked.playable.train_rows)
 
     if values["model_name_or_path"] or not values["demo_model"]:
         checked.model, sentences = open_model_files(values, local_only=dry_run)
