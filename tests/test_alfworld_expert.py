@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import random
 import re
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,19 @@ def test_every_game_in_a_small_room_is_won_in_few_steps() -> None:
 def test_the_real_official_games_are_won(official_games: Path) -> None:
     paths = sorted(official_games.glob("json_2.1.1/*/*/*/game.tw-pddl"))
     assert [path for path in paths if not _play(Game.from_file(path))[0]] == []
+
+
+@pytest.mark.parametrize("split", ["valid_seen", "valid_unseen"])
+def test_nearly_every_official_validation_game_is_won(official_games: Path, split: str) -> None:
+    archive = official_games / "archives" / f"{split}.tar.xz"
+    if not archive.is_file():
+        pytest.skip(f"no archive of the official split: {archive} does not exist")
+    with tarfile.open(archive) as files:
+        contents = [files.extractfile(member) for member in files]
+        games = [Game.from_dict(json.load(content)) for content in contents if content is not None]
+    steps = [len(commands) for won, commands, _ in map(_play, games) if won]
+    assert len(steps) / len(games) >= 0.99
+    assert sum(steps) / len(steps) < 8.0
 
 
 @pytest.mark.parametrize("task_type", TASK_TYPES)
