@@ -205,8 +205,12 @@ def test_what_the_expert_says_when_it_gives_up_is_told(monkeypatch) -> None:
 
 def test_a_bug_of_the_expert_costs_its_play_and_is_told_with_its_type(monkeypatch) -> None:
     class Buggy(Expert):
+        def __init__(self, intro: str, rng: random.Random | None) -> None:
+            super().__init__(intro, rng)
+            self.varied = rng is not None
+
         def act(self, observation: str) -> str:
-            if self._rng is not None:
+            if self.varied:
                 raise KeyError("drawer 9")
             return super().act(observation)
 

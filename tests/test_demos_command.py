@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from trl_agentenvs.alfworld import data, demos
 from trl_agentenvs.alfworld.demos import Demo, check_replay, shortest_demo
 from trl_agentenvs.alfworld.env import ALFWorldEnv
 from trl_agentenvs.alfworld.expert import Expert
+from trl_agentenvs.alfworld.generate import game_file
 from trl_agentenvs.alfworld.subsets import stratified_order
 from trl_agentenvs.training import demo_file, demos_command, demos_report
 
@@ -117,7 +119,7 @@ def test_fraction_takes_that_share_of_each_type(out: Path, twelve: bytes) -> Non
 def test_without_a_number_every_game_is_recorded(out: Path, capsys) -> None:
     assert run(out, "--split", "valid_unseen") == 0
     assert set(games(out)) == set(data.game_ids("valid_unseen"))
-    assert "120 demonstrations in" in capsys.readouterr().out
+    assert "Demonstrations: 120 in " in capsys.readouterr().out
 
 
 def test_a_seed_changes_the_games(out: Path, twelve: bytes) -> None:
@@ -145,7 +147,7 @@ def test_official_games_are_named_by_their_place_in_the_official_layout(
     assert sorted(str(official_games / game) for game in games(out)) == listed
     assert str(official_games) not in out.read_text(encoding="utf-8")
     assert run(out.with_name("valid.jsonl"), "--split", "valid_seen") == 0
-    assert f"{len(listed)} demonstrations in" in capsys.readouterr().out
+    assert f"Demonstrations: {len(listed)} in " in capsys.readouterr().out
 
 
 # Losses
@@ -157,7 +159,7 @@ def test_a_lost_game_is_told_and_the_next_takes_its_place(out: Path, monkeypatch
     assert run(out, "--count", "6") == 0
     assert games(out) == [order[1], order[2], order[3], *order[5:8]]
     shown = capsys.readouterr().out
-    assert f"2 games gave no demonstration:\n  {order[0]}: cannot be won\n  {order[4]}: cannot be won\n" in shown
+    assert f"Games that gave no demonstration: 2\n  {order[0]}: cannot be won\n  {order[4]}: cannot be won\n" in shown
     assert meta(out)["finished"] == {"demos": 6, "lost": dict.fromkeys((order[0], order[4]), "cannot be won")}
 
 
@@ -178,7 +180,7 @@ def test_many_lost_games_are_counted_and_all_are_in_the_file_beside(out: Path, m
     lose(monkeypatch, lost, "an \x1b[31m odd\nreason")
     assert run(out, "--split", "valid_unseen") == 0
     shown = capsys.readouterr().out
-    assert "60 games gave no demonstration:" in shown
+    assert "Games that gave no demonstration: 60\n" in shown
     assert "and 50 more" in shown
     assert shown.count(r": an \x1b[31m odd\nreason") == 10
     assert set(meta(out)["finished"]["lost"]) == lost
@@ -187,7 +189,7 @@ def test_many_lost_games_are_counted_and_all_are_in_the_file_beside(out: Path, m
 def test_fewer_demos_than_asked_for_exit_with_1(out: Path, monkeypatch, capsys) -> None:
     lose(monkeypatch, {data.game_ids("valid_unseen")[3]})
     assert run(out, "--split", "valid_unseen", "--count", "120") == 1
-    assert "119 demonstrations of 120 asked for in " in capsys.readouterr().out
+    assert "Demonstrations: 119 of 120 asked for in " in capsys.readouterr().out
     assert len(rows(out)) == 119
 
 
@@ -199,15 +201,19 @@ def test_no_demo_at_all_exits_with_1(out: Path, capsys) -> None:
 
 def test_an_exception_of_the_expert_is_listed_though_another_play_won(out: Path, monkeypatch, capsys) -> None:
     class Buggy(Expert):
+        def __init__(self, intro: str, rng: random.Random | None) -> None:
+            super().__init__(intro, rng)
+            self.varied = rng is not None
+
         def act(self, observation: str) -> str:
-            if self._rng is not None:
+            if self.varied:
                 raise KeyError("drawer 9")
             return super().act(observation)
 
     monkeypatch.setattr(demos, "Expert", Buggy)
     assert run(out, "--count", "2") == 0
     shown = capsys.readouterr().out
-    assert "2 games raised an exception in a play:\n  generated:" in shown
+    assert "Games that raised an exception in a play that was not kept: 2\n  generated:" in shown
     assert "KeyError: 'drawer 9'" in shown
 
 
@@ -291,6 +297,23 @@ def test_another_process_writes_the_same_bytes(repo: Path, out: Path, twelve: by
     done = subprocess.run(command, cwd=repo, env=environ, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert out.read_bytes() == twelve
+
+
+def test_a_broken_official_game_is_told_and_the_others_are_recorded(out: Path, tmp_path: Path, monkeypatch, capsys):
+    folder = tmp_path / "json_2.1.1" / "train"
+    good = folder / "pick_and_place_simple-Mug-None-Desk-3" / "trial_1" / "game.tw-pddl"
+    broken = folder / "pick_and_place_simple-Mug-None-Desk-3" / "trial_2" / "game.tw-pddl"
+    for path in (good, broken):
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(game_file("pick_and_place_simple", 3)), encoding="utf-8")
+    text = json.loads(broken.read_text(encoding="utf-8"))
+    broken.write_text(json.dumps(text | {"pddl_problem": "(define"}), encoding="utf-8")
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    assert run(out) == 0
+    assert games(out) == [good.relative_to(tmp_path).as_posix()]
+    shown = capsys.readouterr().out
+    assert "Games that gave no demonstration: 1\n  pick_and_place_simple-Mug-None-Desk-3/trial_2: GameFile" in shown
+    assert "raised an exception" not in shown
 
 
 def test_ctrl_c_ends_quietly_and_says_how_to_go_on(out: Path, twelve: bytes, monkeypatch, capsys) -> None:
@@ -494,10 +517,10 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(out: Path, m
     lose(monkeypatch, {order[1]})
     assert run(out, "--count", "3") == 0
     assert capsys.readouterr().err.splitlines() == [
-        "1 of 3 demonstrations, 0 games lost",
-        "1 of 3 demonstrations, 1 games lost",
-        "2 of 3 demonstrations, 1 games lost",
-        "3 of 3 demonstrations, 1 games lost",
+        "demonstrations: 1 of 3, lost games: 0",
+        "demonstrations: 1 of 3, lost games: 1",
+        "demonstrations: 2 of 3, lost games: 1",
+        "demonstrations: 3 of 3, lost games: 1",
     ]
 
 

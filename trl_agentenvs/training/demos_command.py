@@ -123,11 +123,11 @@ def record(
                 continue
             attempt = shortest_demo(make_env, game, plays=plays, seed=seed)
             demo = attempt.demo
-            if attempt.crashes:
-                recording.crashes[name] = attempt.crashes[0]
             if demo is None:
                 recording.lost[name] = attempt.reason
             else:
+                if attempt.crashes:
+                    recording.crashes[name] = attempt.crashes[0]
                 line = encode_row(demo.row(tools))
                 if not file.kept:
                     file.append(line)

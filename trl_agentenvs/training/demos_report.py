@@ -31,7 +31,7 @@ class Recording:
     Attributes:
         steps: Commands of each demonstration, by task type.
         lost: Name of each game that gave none -> why.
-        crashes: Name of each game of which a play in this run raised what it should not -> the exception.
+        crashes: Name of each game that was won in one play of this run and raised an exception in another -> which.
     """
 
     steps: dict[str | None, list[int]] = field(default_factory=dict)
@@ -65,10 +65,10 @@ def render(recording: Recording, out: Path, wanted: int | None, wall_s: float) -
     lines = [table(["task type", "games", "demos", "lost", "mean steps"], rows, "lrrrr")]
     for title, listed in (
         ("gave no demonstration", recording.lost),
-        ("raised an exception in a play", recording.crashes),
+        ("raised an exception in a play that was not kept", recording.crashes),
     ):
         if listed:
-            lines += ["", f"{len(listed)} games {title}:"]
+            lines += ["", f"Games that {title}: {len(listed)}"]
             lines += [
                 printable(f"  {ALFWorldEnv._row_id({'game': name})}: {reason}")
                 for name, reason in list(listed.items())[:SHOWN_GAMES]
@@ -77,7 +77,7 @@ def render(recording: Recording, out: Path, wanted: int | None, wall_s: float) -
                 lines.append(f"  and {len(listed) - SHOWN_GAMES} more")
     short = f" of {wanted} asked for" if recording.demos < (wanted or 0) else ""
     size = out.stat().st_size / BYTES_A_MEGABYTE
-    lines += ["", printable(f"{recording.demos} demonstrations{short} in {out} ({size:.1f} MB), {wall_s:.1f} s")]
+    lines += ["", printable(f"Demonstrations: {recording.demos}{short} in {out} ({size:.1f} MB), {wall_s:.1f} s")]
     return "\n".join(lines)
 
 
@@ -106,6 +106,6 @@ def progress(total: int) -> Iterator[Callable[[Recording], None]]:
         nonlocal told
         if time.monotonic() - told >= SECONDS_A_LINE:
             told = time.monotonic()
-            print(f"{recording.demos} of {total} demonstrations, {len(recording.lost)} games lost", file=sys.stderr)
+            print(f"demonstrations: {recording.demos} of {total}, lost games: {len(recording.lost)}", file=sys.stderr)
 
     yield tell
