@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 import time
 from pathlib import Path
@@ -14,7 +12,6 @@ from trl_agentenvs.alfworld.generate import TASK_TYPES, generate
 from trl_agentenvs.alfworld.pddl import parse
 from trl_agentenvs.alfworld.wording import NOTHING_HAPPENS, Dialect
 
-GOLDEN = Path(__file__).parent / "golden" / "alfworld_textworld.json"
 OLD = Dialect(put_verb="put", put_between=" in/on ", put_feedback="You put the {} in/on the {}.", arrives_at_place=True)
 
 # A kitchen: a shelf and a fridge at one place, a closed microwave, a sink, a desk with a lamp, a floor-less start.
@@ -339,13 +336,6 @@ def test_a_step_is_fast() -> None:
         engine.step(command)
         spent_s += time.process_time() - started
     assert spent_s / steps < 0.0005  # about 3 microseconds on an idle core; the bound only catches a change of kind
-
-
-def transcript_digest(engine: Engine, commands: list[str]) -> list[str]:
-    """One digest for the start and each step: text, win and possible commands."""
-    states = [(engine.reset(), engine.won, engine.admissible())]
-    states += [(engine.step(command), engine.won, engine.admissible()) for command in commands]
-    return [hashlib.sha256(json.dumps(state).encode()).hexdigest()[:12] for state in states]
 
 
 def test_official_walkthroughs_win(official_games: Path) -> None:
