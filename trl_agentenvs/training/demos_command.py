@@ -58,11 +58,11 @@ def main(argv: Sequence[str], program: str) -> int:
     started = time.monotonic()
     args = _parser(program).parse_args(argv)
     options = _env_options(args.env_options, args.max_steps)
+    if args.source == "endless" and args.count is None and args.fraction is None:
+        raise ValueError("got --source endless without a number; add --count or --fraction")
     games = stratified_order(every_game(args.split, args.source), args.seed)
     source = args.source if args.source != "auto" else "generated" if games[0].startswith("generated:") else "official"
     wanted = _wanted(args.count, args.fraction, games, f"{source} {args.split}")
-    if wanted is None and source == "endless":
-        raise ValueError("got --source endless without a number; add --count or --fraction")
     tools = _schemas(ALFWorldEnv(**options))
     settings = {
         "split": args.split,
