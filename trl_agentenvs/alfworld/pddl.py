@@ -18,7 +18,6 @@ Expression: TypeAlias = "str | list[Expression]"
 MAX_DEPTH = 200
 """Deepest nesting that is read. ALFRED goals nest 8 deep; a limit keeps recursive readers of the result safe."""
 
-_TOKEN = re.compile(r"[()]|[^\s()]+")
 _COMMENT = re.compile(r";[^\n]*")
 
 
@@ -41,7 +40,7 @@ def parse(text: str) -> list[Expression]:
     """
     open_lists: list[list[Expression]] = []
     current: list[Expression] = []
-    for token in _TOKEN.findall(_COMMENT.sub("", text).lower()):
+    for token in _COMMENT.sub("", text).lower().replace("(", " ( ").replace(")", " ) ").split():
         if token == "(":
             open_lists.append(current)
             current = []
