@@ -42,7 +42,7 @@ from trl_agentenvs.alfworld.game import Game
 from trl_agentenvs.alfworld.generate import TASK_TYPES, game_file
 
 REPO = Path(__file__).resolve().parents[2]
-COMMANDS_EACH, PASSES, LOAD_PASSES, TEXTWORLD_STARTS = 30, 20, 10, 6
+COMMANDS_EACH, PASSES, LOAD_PASSES, TEXTWORLD_STARTS = 20, 30, 10, 6
 LEAST = {"step_ratio": 3000.0, "step_ratio_admissible": 1000.0}
 MOST = {"step_p95_us": 50.0, "load_ms": 5.0, "reset_us": 100.0, "env_kb": 50.0}
 FLAT = {"rss_growth_mb": 2.0, "file_descriptors_growth": 0.0, "temp_files_growth": 0.0}
@@ -180,7 +180,7 @@ def test_textworld_reset(benchmark: Any, textworld_env: Any) -> None:
             textworld_env.load(str(path))
             yield ()
 
-    benchmark.pedantic(textworld_env.reset, setup=one_by_one(loads()), rounds=len(game_paths()))
+    benchmark.pedantic(textworld_env.reset, setup=one_by_one(loads()), rounds=TEXTWORLD_STARTS)
 
 
 def test_textworld_new_game(benchmark: Any, textworld_env: Any) -> None:
