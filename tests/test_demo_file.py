@@ -117,7 +117,7 @@ def test_ctrl_c_ends_quietly_and_says_how_to_go_on(out: Path, monkeypatch, capsy
         assert run(out, "--count", "12") == cli.INTERRUPTED
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == f"\ninterrupted; {out} keeps what was recorded, the same command goes on from there\n"
+    assert captured.err == f"\ninterrupted; {out} keeps what was recorded, the same command goes on\n"
     assert len(rows(out)) == 5
     assert run(out, "--count", "12") == 0
     assert out.read_bytes() == twelve()

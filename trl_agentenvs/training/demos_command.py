@@ -28,6 +28,7 @@ from trl_agentenvs.alfworld.demos import portable_id, shortest_demo
 from trl_agentenvs.alfworld.env import ALFWorldEnv
 from trl_agentenvs.alfworld.subsets import every_game, share, stratified_order
 from trl_agentenvs.arguments import ArgumentParser, positive_int
+from trl_agentenvs.terminal import printable
 
 from .demo_file import DemoFile, encode_row
 from .demos_report import Recording, progress, render
@@ -78,7 +79,7 @@ def main(argv: Sequence[str], program: str) -> int:
             recording = record(file, games, wanted, tools, make_env, plays=args.plays, seed=args.seed)
         except KeyboardInterrupt:
             hint = "the same command" + (" without --overwrite" if args.overwrite else "")
-            print(f"\ninterrupted; {args.out} keeps what was recorded, {hint} goes on from there", file=sys.stderr)
+            print(f"\ninterrupted; {printable(str(args.out))} keeps what was recorded, {hint} goes on", file=sys.stderr)
             raise
     print(render(recording, args.out, wanted, time.monotonic() - started))
     return 0 if recording.demos >= (wanted or 1) else 1
