@@ -11,6 +11,7 @@ import pytest
 
 from trl_agentenvs import ALFWorldEnv, StopReason
 from trl_agentenvs.alfworld import data
+from trl_agentenvs.toolcall import TRACED_ARGUMENT_CHARS
 
 GAME = "generated:pick_and_place_simple:3"
 
@@ -112,14 +113,89 @@ def test_act_takes_the_command_under_its_usual_names(alias):
     assert env._call_tool("act", {alias: "inventory"}) == "You are not carrying anything."
 
 
-@pytest.mark.parametrize(
-    "command", ["", " ", "dance", "GO TO FRIDGE 1", "go to fridge 1\nlook", "x" * 10**6, "\x00\ud800🙂"]
-)
-def test_command_the_game_does_not_know_does_nothing(command):
+@pytest.mark.parametrize("name", ["act", "command", "action", "Action", " act ", "functions.command"])
+@pytest.mark.parametrize("argument", ["command", "action"])
+def test_model_that_names_the_tool_after_its_argument_means_act(name, argument):
     env = ALFWorldEnv()
     env.reset(game=GAME)
-    assert env.act(command=command) == "Nothing happens."
+    assert env._call_tool(name, {argument: "inventory"}) == "You are not carrying anything."
+    assert env._metrics().get("repairs/renamed_tool", 0) == (name != "act")
+
+
+def test_other_tools_are_unknown():
+    env = ALFWorldEnv()
+    env.reset(game=GAME)
+    assert env._call_tool("look", {}) == "There is no tool 'look'; the tools are act."
+
+
+JUNK = [
+    "",
+    " ",
+    "dance",
+    "LOOK AROUND",
+    "go to bed 1\nlook",
+    "look\nlook",
+    "look, inventory",
+    "look; inventory",
+    "look and then inventory",
+    '["look", "inventory"]',
+    "x" * 10**6,
+    "go to " * 10**5,
+    "move " + "a" * 10**6 + " to b",
+    "\x00\ud800🙂",
+    "ɡo to fridge 1",
+    "look\u200b",
+    "\u202elook",
+    "go to fridge \u0661",
+]
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+@pytest.mark.parametrize("call", [ALFWorldEnv.act, lambda env, command: env._call_tool("act", {"command": command})])
+@pytest.mark.parametrize("command", JUNK, ids=lambda command: ascii(command[:20]))
+def test_command_the_game_does_not_know_does_nothing(command, call, tolerant):
+    env = ALFWorldEnv(tolerant=tolerant, strict=True)
+    env.reset(game=GAME)
+    assert call(env, command=command) == "Nothing happens."
     assert env._metrics()["tool_errors"] == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        (5, "Nothing happens."),
+        (1.5, "Nothing happens."),
+        (True, "Nothing happens."),
+        (None, "act needs command; you gave command as null; it accepts command."),
+        (["look", "inventory"], "Nothing happens."),
+        ({"a": 1}, "Nothing happens."),
+        ([["look"]], "Nothing happens."),
+        (["x" * 10**6], "Nothing happens."),
+    ],
+    ids=lambda value: ascii(value)[:30],
+)
+@pytest.mark.parametrize("call", [ALFWorldEnv.act, lambda env, command: env._call_tool("act", {"command": command})])
+def test_command_of_another_type_is_answered_in_a_short_sentence(command, answer, call):
+    env = ALFWorldEnv(strict=True)
+    env.reset(game=GAME)
+    text = call(env, command=command)
+    assert text.startswith(answer)
+    assert len(text) < 200
+    assert "\n" not in text
+
+
+def test_giant_command_is_not_traced_whole(tmp_path: Path):
+    trace = tmp_path / "trace.jsonl"
+    env = ALFWorldEnv(trace_path=str(trace), tolerant=True, repeat_cost=0.1, show_admissible=True)
+    env.reset(game=GAME, hint_state_chance=1.0)
+    for _ in range(3):
+        env.act(command="x" * 10**6)
+    assert trace.stat().st_size < 4 * (TRACED_ARGUMENT_CHARS + 1000)
+
+
+def test_every_observation_stays_within_what_the_model_gets_to_read():
+    env = ALFWorldEnv(show_admissible=True, show_remaining=True)
+    assert len(env.reset(game=GAME, hint_state_chance=1.0)) < env.max_output_chars
 
 
 def test_act_without_a_command_is_instructive():
