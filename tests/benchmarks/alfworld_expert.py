@@ -4,7 +4,8 @@
 
 One row per source, split and task type, then every game that was not won, with the reason: an exception of the expert
 counts as a loss and is named. The column "plan" is the mean length of the planner's plan, which knows where everything
-is. Official games are read from ALFWORLD_DATA and left out, with a notice, if it is not set.
+is; the last line says what planning takes (CPU time). Official games are read from ALFWORLD_DATA and left out, with a
+notice, if it is not set.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from pathlib import Path
 from trl_agentenvs.alfworld import data
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.alfworld.expert import Expert
-from trl_agentenvs.alfworld.planner import plan
+from trl_agentenvs.alfworld.planner import PlanError, plan
 
 MAX_STEPS = 50
 ENDLESS_GAMES = 1200  # drawn from each split
 SOURCES = ("official", "generated", "endless")
+OUT_OF_STEPS = f"not won in {MAX_STEPS} steps"
 BAR_WIDTH = 40
 
 
@@ -40,7 +42,8 @@ class Play:
         split: Its split.
         task_type: Its task type.
         steps: Commands it took to win; None if it was not won.
-        plan_steps: Length of the planner's plan.
+        plan_steps: Length of the planner's plan; None if there is none.
+        plan_us: Microseconds of CPU time that planning took.
         reason: Why it was not won; empty if it was.
     """
 
@@ -49,26 +52,36 @@ class Play:
     split: str
     task_type: str
     steps: int | None
-    plan_steps: int
+    plan_steps: int | None
+    plan_us: float
     reason: str
 
 
 def play(game: str, source: str, split: str) -> Play:
     """Let the expert play a game once, in its fixed order of search."""
     engine = Engine(data.load(game))
-    planned = len(plan(engine))
     observation, steps, reason = engine.reset(), 0, ""
+    planned, plan_us = timed_plan(engine)
     try:
         expert = Expert(observation)
         while not engine.won and steps < MAX_STEPS:
             observation = engine.step(expert.act(observation))
             steps += 1
+        reason = "" if engine.won else OUT_OF_STEPS
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-    if not engine.won and not reason:
-        reason = f"not won in {MAX_STEPS} steps"
     task_type = data.task_type_of(game) or "unknown"
-    return Play(game, source, split, task_type, steps if engine.won else None, planned, reason)
+    return Play(game, source, split, task_type, steps if engine.won else None, planned, plan_us, reason)
+
+
+def timed_plan(engine: Engine) -> tuple[int | None, float]:
+    """Length of the planner's plan, None if it has none, and the microseconds of CPU time it took."""
+    start = time.thread_time()
+    try:
+        steps = len(plan(engine))
+    except PlanError:
+        steps = None
+    return steps, (time.thread_time() - start) * 1e6
 
 
 def games(sources: Sequence[str]) -> Iterator[tuple[str, str, str]]:
@@ -83,9 +96,9 @@ def games(sources: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 def row(name: str, plays: Sequence[Play]) -> str:
     """A line of the table."""
     steps = [played.steps for played in plays if played.steps is not None]
-    raised = sum(played.reason.startswith("not won") is False and played.reason != "" for played in plays)
+    raised = sum(played.reason not in ("", OUT_OF_STEPS) for played in plays)
     lengths = f"{statistics.mean(steps):6.2f} {statistics.median(steps):6.1f} {max(steps):4d}" if steps else " " * 18
-    planned = statistics.mean(played.plan_steps for played in plays)
+    planned = statistics.mean(played.plan_steps for played in plays if played.plan_steps is not None)
     share = f"{len(steps) / len(plays):8.2%}"
     return f"{name:56} {len(plays):6d} {len(steps):6d} {share} {lengths} {raised:6d} {planned:6.2f}"
 
@@ -102,7 +115,11 @@ def table(plays: Sequence[Play]) -> str:
                 lines.append(row(f"{source}, {split}, {task_type}", of_type))
         lines.append(row(f"{source}, {split}, all", chosen))
     lost = [f"  {played.game}: {played.reason}" for played in plays if played.reason]
-    return "\n".join([*lines, "", f"not won: {len(lost)} of {len(plays)}", *lost])
+    unplanned = sum(played.plan_steps is None for played in plays)
+    took_us = statistics.quantiles([played.plan_us for played in plays], n=100)
+    lines += ["", f"not won: {len(lost)} of {len(plays)}", *lost]
+    lines.append(f"planning: median {took_us[49]:.0f} us, p99 {took_us[98]:.0f} us, no plan in {unplanned} games")
+    return "\n".join(lines)
 
 
 def main() -> None:
