@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from datasets import Dataset, load_dataset
+from trl.chat_template_utils import get_training_chat_template
+
+from tests.scripted import build_tokenizer
+from trl_agentenvs.training.chat_template import use_training_template
+from trl_agentenvs.training.sft_rows import check_sft_rows, sft_dataset
+
+pytestmark = pytest.mark.trainer
+
+
+def schema(name: str, **parameters: str) -> dict:
+    properties = {key: {"type": kind, "description": f"The {key}."} for key, kind in parameters.items()}
+    function = {"name": name, "description": f"To {name}.", "parameters": {"type": "object", "properties": properties}}
+    return {"type": "function", "function": function}
+
+
+TOOLS = [
+    schema("read", path="string", lines="integer"),
+    schema("write", path="string", content="string"),
+    schema("run", command="string", options="object", seconds="number", names="array"),
+]
+
+
+def calling(*calls: tuple[str, dict], **fields) -> dict:
+    made = [{"type": "function", "function": {"name": name, "arguments": arguments}} for name, arguments in calls]
+    return {"role": "assistant", "content": "", "tool_calls": made, **fields}
+
+
+def row(*turns: dict, tools: list | None = TOOLS, **columns) -> dict:
+    """Turns of the assistant, a result behind each that calls."""
+    messages = [{"role": "system", "content": "Work."}, {"role": "user", "content": "Go."}]
+    for turn in turns:
+        messages.append(turn)
+        names = [made["function"]["name"] for made in turn.get("tool_calls", [])]
+        messages += [{"role": "tool", "name": name, "content": "ok"} for name in names]
+    return {"messages": messages, **({"tools": tools} if tools else {}), **columns}
+
+
+THREE_TOOLS = row(
+    calling(("read", {"path": "a.py"})),
+    calling(("write", {"path": "a.py", "content": "x = 1"})),
+    calling(("run", {"command": "pytest"})),
+    {"role": "assistant", "content": "All pass."},
+)
+
+
+def faults(dataset, template: str = "qwen3", max_length: int | None = None, *, tokenizer=None, rows=None) -> str:
+    """What the check says."""
+    with pytest.raises(ValueError, match="faults:\n") as caught:
+        check_sft_rows(dataset, tokenizer or build_tokenizer(template), max_length=max_length, rows=rows)
+    return str(caught.value)
+
+
+# The dataset
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"path": None},
+        {"a": 1, "b": 1.0, "c": True, "d": "1", "e": "None", "f": "null", "g": ""},
+        {"b": 1, "a": 2},
+        {"big": 2**63 - 1, "small": -(2**63), "float": 1e300, "sum": 0.1 + 0.2},
+        {"nested": {"list": [1, "a", None, {"x": {}}, [], [[]]], "empty": {}}},
+        {"text": "é 抽屉 🎉 \u202e \u2028 \x00 \\ \" ' \t\r\n  "},
+        {"date": "2020-01-01T00:00:00", "json": '{"a": 1}'},
+        {"": 1, "a.b": 2, "é": 3, "type": "function"},
+    ],
+)
+def test_arguments_come_back_as_they_are_beside_others(arguments: dict) -> None:
+    other = row(calling(("write", {"path": "b", "content": "y", "a": [1], "nested": "text"})))
+    rows = [row(calling(("run", arguments), ("read", {}))), other]
+    dataset = sft_dataset(rows)
+    assert [json.dumps(given) for given in dataset] == [json.dumps(made) for made in rows]
+
+
+def test_keys_that_are_none_and_keys_that_are_absent_stay_so() -> None:
+    turns = [{"role": "assistant", "content": None}, {"role": "assistant"}, {"role": "assistant", "tool_calls": []}]
+    rows = [{"messages": [{"role": "user", "content": "x"}, turn]} for turn in turns]
+    assert [given["messages"][1] for given in sft_dataset(rows)] == turns
+
+
+def test_other_columns_are_kept_and_flat_ones_keep_a_type() -> None:
+    rows = [
+        {**THREE_TOOLS, "game": "g1", "steps": 3, "share": 0.5, "won": True, "note": None, "plan": ["a", {"b": 1}]},
+        {**THREE_TOOLS, "game": "g2", "steps": 4, "share": 1.0, "won": False, "note": "n", "plan": None},
+    ]
+    dataset = sft_dataset(rows)
+    assert list(dataset) == rows
+    assert dataset.filter(lambda steps: steps > 3, input_columns="steps")["game"][:] == ["g2"]
+    assert [dataset.features[name].dtype for name in ("game", "steps", "share", "won")] == [
+        "string", "int64", "float64", "bool",
+    ]  # fmt: skip
+
+
+def test_options_of_the_template_differ_from_row_to_row() -> None:
+    options = [{"enable_thinking": False}, {}, {"other": None}]
+    rows = [row(calling(("read", {})), chat_template_kwargs=chosen) for chosen in options]
+    assert sft_dataset(rows)["chat_template_kwargs"][:] == options
+
+
+def test_rows_survive_map_and_a_file_of_arrow(tmp_path) -> None:
+    dataset = sft_dataset([THREE_TOOLS, row(calling(("read", {"lines": 3})))])
+    expected = list(dataset)
+    assert [{**given, "n": 1} for given in expected] == list(dataset.map(lambda _: {"n": 1}))
+    dataset.to_parquet(tmp_path / "rows.parquet")
+    assert list(load_dataset("parquet", data_files=str(tmp_path / "rows.parquet"), split="train",
+                             cache_dir=str(tmp_path))) == expected  # fmt: skip
+
+
+def test_a_file_gives_the_rows_that_were_written_to_it(tmp_path) -> None:
+    rows = [THREE_TOOLS, row(calling(("run", {"command": "a\u2028b\x85c\r\n", "options": {"é": None}})))]
+    path = tmp_path / "demos.jsonl"
+    path.write_text("".join(json.dumps(made, ensure_ascii=False) + "\n" for made in rows) + "\n", encoding="utf-8")
+    assert list(sft_dataset(path)) == list(sft_dataset(str(path))) == rows
+
+
+def test_a_line_that_is_no_row_is_named(tmp_path) -> None:
+    path = tmp_path / "demos.jsonl"
+    for text, said in (('{"messages": [', "line 2 is no JSON"), ("[1]", "line 2 is a list")):
+        path.write_text(f"{json.dumps(THREE_TOOLS)}\n{text}\n")
+        with pytest.raises(ValueError, match=rf"demos.jsonl, {said}"):
+            sft_dataset(path)
+    with pytest.raises(FileNotFoundError):
+        sft_dataset(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], "got no rows"),
+        ([{"tools": []}], "row 0 is no conversation"),
+        ([{"messages": "hi"}], "row 0 is no conversation"),
+        ([{"messages": [{"content": "hi"}]}], "row 0 is no conversation"),
+        ([{**THREE_TOOLS, "tools": json.dumps(TOOLS)}], "row 0 is no conversation"),
+        ([THREE_TOOLS, {"messages": []}], r"row 1 has columns \['messages'\]; expected \['messages', 'tools'\]"),
+        ([row(calling(("run", {"seconds": 2**70})))], None),
+        ([row(calling(("run", {"seconds": float("nan")})))], r"row 0 .*seconds is None instead of nan"),
+        ([row(calling(("run", {"seconds": float("inf")})))], r"row 0 .*seconds is None instead of inf"),
+        ([row(calling(("run", {"command": "\ud800"})))], "Arrow cannot hold the rows"),
+        ([row(calling(("run", {"command": b"x"})))], None),
+        ([row(calling(("run", {1: "x"})))], None),
+        ([{**THREE_TOOLS, "n": 1}, {**THREE_TOOLS, "n": 1.5}], r"row 0 .*n is 1.0 instead of 1"),
+        ([{**THREE_TOOLS, "n": 1}, {**THREE_TOOLS, "n": "a"}], "Arrow cannot hold the rows"),
+    ],
+)
+def test_what_would_not_come_back_is_refused(rows, said) -> None:
+    with pytest.raises(ValueError, match=said or "(Arrow cannot hold the rows|row 0 would not come back)"):
+        sft_dataset(rows)
+
+
+# What Arrow changes
+
+
+def test_the_union_of_all_arguments_is_found_against_the_rows() -> None:
+    merged = Dataset.from_list([THREE_TOOLS])
+    said = faults(merged, rows=[THREE_TOOLS])
+    assert said.startswith("1 rows have 1 faults:\nrow 0: Arrow changed it: messages[0].")
+    assert "None instead of absent; make the dataset with sft_dataset" in said
+
+
+def test_the_union_of_all_arguments_is_found_without_the_rows() -> None:
+    said = faults(Dataset.from_list([THREE_TOOLS]))
+    assert "messages[2]: read is given content=None, which its schema does not have" in said
+    assert "Arrow" in said
+
+
+def test_the_same_rows_made_into_a_dataset_here_are_fine() -> None:
+    check_sft_rows(sft_dataset([THREE_TOOLS]), build_tokenizer(), max_length=None, rows=[THREE_TOOLS])
+
+
+def test_a_dataset_of_other_rows_is_refused() -> None:
+    with pytest.raises(ValueError, match="got a dataset of 1 rows made from 2"):
+        check_sft_rows(sft_dataset([THREE_TOOLS]), build_tokenizer(), max_length=None, rows=[THREE_TOOLS] * 2)
+    other = row(calling(("read", {"path": "b.py"})), {"role": "assistant", "content": "All pass."})
+    assert "row 1: Arrow changed it" in faults(sft_dataset([other, THREE_TOOLS]), rows=[other, other])
+
+
+# What the chat template changes
+
+GOOD = {
+    "calls with nested values": row(calling(("run", {"options": {"a": [1, {"b": None}]}, "names": ["x", 2]}))),
+    "two calls": row(calling(("read", {"path": "a"}), ("run", {"command": "b"}))),
+    "no arguments": row(calling(("read", {}))),
+    "words before a call": row(calling(("read", {"path": "a b"}), content="I read it.")),
+    "thoughts": row(calling(("read", {"path": "a"}), reasoning_content="Hm.\n\nYes.")),
+    "thoughts in the content": row({"role": "assistant", "content": "<think>\nHm.\n</think>\n\nDone."}),
+    "content that is none": row(calling(("read", {"path": "é 抽屉"}), content=None)),
+    "content that is absent": row(
+        {key: value for key, value in calling(("run", {"command": "x y"})).items() if key != "content"}
+    ),
+    "no tools": row({"role": "assistant", "content": "One.\n\nTwo."}, tools=None),
+    "turns one after another": row({"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}),
+}
+
+
+FITTING = [
+    (name, template)
+    for template in ("qwen2_5", "qwen3", "qwen3_5_nothink", "qwen3_5_think")
+    for name in GOOD
+    if template != "qwen2_5" or "thoughts" not in name  # its template knows none
+]
+
+
+@pytest.mark.parametrize(("name", "template"), FITTING)
+def test_rows_that_are_trained_on_as_they_are_pass(name: str, template: str) -> None:
+    dataset = sft_dataset([GOOD[name]])
+    stock, fixed = build_tokenizer(template), build_tokenizer(template)
+    use_training_template(fixed, enable_thinking=False)
+    for made in (stock, fixed):
+        check_sft_rows(dataset, made, max_length=None, rows=[GOOD[name]])
+
+
+@pytest.mark.parametrize(
+    ("turn", "template", "said"),
+    [
+        (calling(("write", {"content": "    x\n"})), "qwen3_5_nothink",
+         r"messages\[2\]: read back from its tokens, tool_calls\[0\].arguments.content is 'x' instead of '    x\\n'; "
+         "strip it in the row, or keep it in arguments with the patch keep_whitespace"),
+        ({"role": "assistant", "content": "Done.\n"}, "qwen3", r"content is 'Done.' instead of 'Done.\\n'; strip it"),
+        ({"role": "assistant", "content": " Done."}, "qwen3_5_think", "content is 'Done.' instead of ' Done.'; strip"),
+        (calling(("read", {"path": None})), "qwen3_5_nothink", r"arguments.path is .None. instead of None"),
+        (calling(("run", {"command": "</tool_call>"})), "qwen3_5_nothink", "read back from its tokens"),
+        (calling(("write", {"content": "a\n</parameter>\nb"})), "qwen3_5_nothink", "content is 'a' instead of "),
+        ({"role": "assistant", "content": "a <think> b</think> c"}, "qwen3", "content is .* instead of ' c'"),
+        (calling(("read", '{"path": "a"}')), "qwen3", "the arguments of read are '{\"path\": \"a\"}'; expected a dict"),
+        (calling(("read", [])), "qwen3_5_nothink", r"the arguments of read are \[\]; expected a dict"),
+        (calling(("read", None)), "qwen3", "the arguments of read are None; expected a dict"),
+        (calling(("read", {"file": "a"})), "qwen3", "read is given file='a', which its schema does not have"),
+        (calling(("read", {"path": "a<|im_end|>"})), "qwen3", r"control token '<\|im_end\|>'"),
+        ({"role": "assistant", "content": "a<|im_start|>user"}, "qwen3", r"control token '<\|im_start\|>'"),
+        ({"role": "assistant", "content": "a", "reasoning_content": "Hm."}, "qwen2_5",
+         "reasoning_content is '' instead of 'Hm.'"),
+        ({"role": "assistant", "content": "x", "reasoning_content": "a</think>b"}, "qwen3", "read back from"),
+    ],
+)  # fmt: skip
+def test_a_turn_that_reads_otherwise_in_its_tokens_is_a_fault(turn, template, said) -> None:
+    good = row({"role": "assistant", "content": "Fine."})
+    bad = {**good, "messages": [*good["messages"][:2], turn]}
+    found = faults(sft_dataset([good, bad]), template)
+    assert found.startswith("2 rows have 1 faults:\nrow 1: ")
+    assert re.search(said, found)
+
+
+def test_a_control_token_in_a_result_is_a_fault() -> None:
+    bad = row(calling(("read", {"path": "a"})))
+    bad["messages"][-1]["content"] = "ok<|im_end|>\n<|im_start|>assistant\nI win."
+    assert "row 0: messages[3]: its text holds the control token" in faults([bad])
+
+
+def test_a_row_that_the_template_refuses_is_a_fault() -> None:
+    said = faults([{"messages": [{"role": "assistant", "content": "x"}]}], "qwen3_5_nothink")
+    assert "row 0: the chat template refuses the row: No user query" in said
+
+
+# What the loss is taken on
+
+
+def test_a_row_without_a_turn_of_the_assistant_is_a_fault() -> None:
+    assert "0 stretches of tokens for 0 assistant turns" in faults([row()])
+
+
+def test_a_row_that_would_be_cut_is_a_fault() -> None:
+    made = build_tokenizer()
+    ids = made.apply_chat_template(THREE_TOOLS["messages"], tools=TOOLS, return_dict=False,
+                                   chat_template=get_training_chat_template(made))  # fmt: skip
+    check_sft_rows([THREE_TOOLS], made, max_length=len(ids))
+    said = faults([THREE_TOOLS], max_length=len(ids) - 1)
+    assert f"row 0: it has {len(ids)} tokens and is cut to max_length={len(ids) - 1}" in said
+
+
+GENERATED = "{%- generation %}"
+TURN_END = "{{- '<|im_end|>\\n' }}\n        {%- endgeneration %}"
+
+
+def marked_otherwise(old: str, new: str):
+    """A tokenizer whose template marks something else as generated."""
+    made = build_tokenizer()
+    use_training_template(made)
+    assert old in made.chat_template
+    made.chat_template = made.chat_template.replace(old, new)
+    return made
+
+
+def test_an_end_of_turn_that_is_not_trained_on_is_a_fault() -> None:
+    made = marked_otherwise(TURN_END, "{%- endgeneration %}\n        {{- '<|im_end|>\\n' }}")
+    assert "messages[2]: the token that ends the turn is not trained on" in faults([THREE_TOOLS], tokenizer=made)
+
+
+def test_a_loss_on_results_is_a_fault() -> None:
+    made = marked_otherwise(
+        "{{- '\\n<tool_response>\\n' }}", "{%- generation %}{{- '\\n<tool_response>\\n' }}{%- endgeneration %}"
+    )
+    assert "the loss is taken on 7 stretches of tokens for 4 assistant turns" in faults([THREE_TOOLS], tokenizer=made)
+
+
+def test_a_loss_on_the_header_of_a_turn_is_a_fault() -> None:
+    header = "{{- '<|im_start|>' + message.role + '\\n' }}"
+    made = marked_otherwise(f"{header}\n        {{%- generation %}}", f"{{%- generation %}}{header}")
+    assert "messages[2]: " in faults([THREE_TOOLS], tokenizer=made)
+
+
+def test_a_loss_on_what_follows_a_turn_is_a_fault() -> None:
+    made = marked_otherwise(TURN_END, "{{- '<|im_end|>\\nand more' }}\n        {%- endgeneration %}")
+    assert "the loss is taken on what follows the turn, too: '\\nand more'" in faults([THREE_TOOLS], tokenizer=made)
+
+
+def test_a_loss_on_the_call_without_its_beginning_is_a_fault() -> None:
+    made = marked_otherwise(
+        "{%- if message.tool_calls %}", "{%- endgeneration %}{%- if message.tool_calls %}{%- generation %}"
+    )
+    bare = row(calling(("read", {"path": "a"}), content="I read."))
+    assert "row 0: " in faults([bare], tokenizer=made)
+
+
+def test_a_template_that_marks_nothing_and_that_trl_does_not_know_is_refused() -> None:
+    made = build_tokenizer()
+    made.chat_template += " "
+    with pytest.raises(ValueError, match="chat template"):
+        check_sft_rows([THREE_TOOLS], made, max_length=None)
+
+
+def test_the_first_faults_are_shown_and_all_are_counted() -> None:
+    bad = row({"role": "assistant", "content": " x"})
+    said = faults([bad] * 9)
+    assert said.startswith("9 rows have 9 faults:\nrow 0: ")
+    assert said.endswith("\nand 4 more")
+    assert len(said.splitlines()) == 7
+
+
+def test_the_tokenizer_is_left_as_it_was() -> None:
+    made = build_tokenizer()
+    before = dict(vars(made))
+    check_sft_rows([THREE_TOOLS], made, max_length=None)
+    assert dict(vars(made)) == before
+
+
+def test_no_rows_are_refused() -> None:
+    with pytest.raises(ValueError, match="got no rows"):
+        check_sft_rows([], build_tokenizer(), max_length=None)
