@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 from tests.parity.commands import Commands
 from trl_agentenvs.alfworld.engine import Engine
@@ -105,7 +106,7 @@ def play(world: TextWorld, game: Path | Mapping[str, Any], commands: Commands, s
 
 @contextmanager
 def memoised_parsing() -> Iterator[None]:
-    """Remember, inside the block, what TextWorld's two parsers of short texts return. A caller gets its own copy."""
+    """Remember, inside the block, what TextWorld's two parsers of short texts return (copied where it is changed later)."""
     from textworld.envs.pddl import textgen
     from textworld.logic import Rule
 
@@ -123,11 +124,11 @@ def memoised_parsing() -> Iterator[None]:
             rules[expression] = query(expression)
         return rules[expression]
 
-    textgen._parse_and_convert, Rule.parse_conjunctive_query = remembered_symbols, staticmethod(remembered_rule)
-    try:
+    with (
+        mock.patch.object(textgen, "_parse_and_convert", remembered_symbols),
+        mock.patch.object(Rule, "parse_conjunctive_query", remembered_rule),
+    ):
         yield
-    finally:
-        textgen._parse_and_convert, Rule.parse_conjunctive_query = parse, query
 
 
 def versions() -> dict[str, str]:
