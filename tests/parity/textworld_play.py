@@ -106,7 +106,7 @@ def play(world: TextWorld, game: Path | Mapping[str, Any], commands: Commands, s
 
 @contextmanager
 def memoised_parsing() -> Iterator[None]:
-    """Remember, inside the block, what TextWorld's two parsers of short texts return (copied where it is changed later)."""
+    """Remember, inside the block, what TextWorld's two parsers of short texts return."""
     from textworld.envs.pddl import textgen
     from textworld.logic import Rule
 
@@ -117,7 +117,7 @@ def memoised_parsing() -> Iterator[None]:
     def remembered_symbols(text: str, rule_name: str, **settings: Any) -> Any:
         if (text, rule_name) not in symbols:
             symbols[text, rule_name] = parse(text, rule_name=rule_name, **settings)
-        return copy.deepcopy(symbols[text, rule_name])
+        return copy.deepcopy(symbols[text, rule_name])  # TextWorld changes them
 
     def remembered_rule(expression: str) -> Any:
         if expression not in rules:
