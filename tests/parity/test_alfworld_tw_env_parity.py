@@ -36,8 +36,8 @@ JUNK = (
     "{x}",
     "put mug 1 in/on desk 1",
 )
-MAX_STEPS = 14
-BATCH_SIZE = 3
+MAX_STEPS = 11
+BATCH_SIZE = 2
 
 
 @pytest.fixture(scope="module")
