@@ -56,13 +56,15 @@ def official_folder() -> Path | None:
     return next((folder for folder in folders if any(folder.glob("json_2.1.1/*/*/*/game.tw-pddl"))), None)
 
 
+OFFICIAL = official_folder()  # found now: `import alfworld` sets ALFWORLD_DATA
+
+
 @cache
 def game_paths() -> tuple[Path, ...]:
     """One game of each split and task type: official ones where there are some, else generated ones."""
-    folder = official_folder()
-    if folder is not None:
+    if OFFICIAL is not None:
         found = (
-            sorted(folder.glob(f"json_2.1.1/{s}/{kind}*/*/game.tw-pddl")) for s in data.SPLITS for kind in TASK_TYPES
+            sorted(OFFICIAL.glob(f"json_2.1.1/{s}/{kind}*/*/game.tw-pddl")) for s in data.SPLITS for kind in TASK_TYPES
         )
         return tuple(paths[0] for paths in found if paths)
     root = Path(os.environ["BENCHMARK_GAMES"])
@@ -93,7 +95,7 @@ def textworld_missing() -> str | None:
     absent = [name for name in ("textworld", "alfworld") if importlib.util.find_spec(name) is None]
     if absent:
         return f"{' and '.join(absent)} not installed"
-    return None if official_folder() else "there are no official games (ALFWORLD_GAMES), without which none loads in it"
+    return None if OFFICIAL else "there are no official games (ALFWORLD_GAMES), without which none loads in it"
 
 
 def textworld_start(path: Path) -> Any:
@@ -264,7 +266,7 @@ def main() -> int:
         games.mkdir()
         os.environ["BENCHMARK_GAMES"] = str(games)
         figures = measured(Path(temporary))
-        kind = "official" if official_folder() else "generated"
+        kind = "official" if OFFICIAL else "generated"
         print(f"\n{len(game_paths())} {kind} games, {COMMANDS_EACH} commands each; Python {platform.python_version()}")
     absent = textworld_missing()
     textworld = f"not compared with TextWorld: {absent}" if absent else f"textworld {version('textworld')}, unpatched"
