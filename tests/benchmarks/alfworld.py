@@ -260,6 +260,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure ALFWorld games here and in stock TextWorld.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     arguments = parser.parse_args()
+    if importlib.util.find_spec("pytest_benchmark") is None:
+        parser.error("pytest-benchmark is not installed; run: pip install pytest-benchmark")
     sys.path.remove(str(Path(__file__).resolve().parent))  # else this file would be found as `import alfworld`
     with tempfile.TemporaryDirectory() as temporary:
         games = Path(temporary) / "games"
