@@ -63,8 +63,9 @@ def test_the_version_changes_with_the_code_that_reads_games(monkeypatch: pytest.
     assert version() != before
 
 
-def test_every_module_that_a_game_is_made_with_is_part_of_the_version() -> None:
+def test_every_module_that_a_game_is_made_with_is_part_of_the_version(repo: Path) -> None:
     code = "import sys, trl_agentenvs.alfworld.game_record; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    ran = subprocess.run([sys.executable, "-c", code], cwd=repo, capture_output=True, text=True, check=True)
+    loaded = ran.stdout.split()
     made_with = {name.rpartition(".")[2] + ".py" for name in loaded if name.startswith("trl_agentenvs.alfworld.")}
     assert made_with <= set(game_record._READER)

@@ -12,7 +12,7 @@ No room of valid_unseen holds the same receptacles as one of the others. Further
 2020 to 2999 in the scenes of valid_unseen, others below 10000 in those of train, from 100000 on each in a room of train
 of its own. Generated games are made on demand; no file is shipped. Official games are read from the folder that the
 environment variable ALFWORLD_DATA names, in the official layout `json_2.1.1/SPLIT/TASK/TRIAL/game.tw-pddl`; no
-`traj_data.json` is needed.
+`traj_data.json` is needed. Files that were parsed once are not parsed again (`trl_agentenvs.alfworld.game_cache`).
 
 What is not covered: whether an official game is whole; a broken file is refused when it is loaded (`load`), not when it
 is listed. Which of the official files are listed is told in `trl_agentenvs.alfworld.official`.
