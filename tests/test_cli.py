@@ -13,7 +13,7 @@ import pytest
 
 from trl_agentenvs import __version__, check, cli
 from trl_agentenvs.check.command import read_rows
-from trl_agentenvs.registry import load_factory
+from trl_agentenvs.registry import ENVIRONMENTS, load_factory
 
 ENVIRONMENT = '''
 from trl_agentenvs import ToolEnv
@@ -82,17 +82,18 @@ def test_version(repo):
     assert (done.returncode, done.stdout, done.stderr) == (0, f"trl-agentenvs {__version__}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["play", "--help"], ["play", "alfworld", "-h"]])
+OF_ENVIRONMENTS = [(command, name) for name, registered in ENVIRONMENTS.items() for command in registered.commands]
+
+
+@pytest.mark.parametrize("arguments", [(), *((name,) for name in cli.COMMANDS), *OF_ENVIRONMENTS])
 def test_help_exits_with_0(arguments, capsys):
     with pytest.raises(SystemExit, match="0"):
-        cli.main(arguments)
-    assert "usage: trl-agentenvs" in capsys.readouterr().out
+        cli.main([*arguments, "--help"])
+    assert " ".join(["usage: trl-agentenvs", *arguments]) in capsys.readouterr().out
 
 
-def test_every_subcommand_names_a_function_that_exists():
-    for command in [*cli.COMMANDS.values(), *cli.GAMES.values()]:
-        module, _, function = command.function.partition(":")
-        assert callable(getattr(__import__(module, fromlist=[function]), function))
+def test_every_subcommand_of_an_environment_is_one_of_the_command():
+    assert {command for command, _ in OF_ENVIRONMENTS} <= set(cli.COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recording import IN_A_CHILD, complaint, lose, meta, rows, run, twelve
+from tests.recording import COMMAND, complaint, lose, meta, rows, run, twelve
 from trl_agentenvs import cli
 from trl_agentenvs.alfworld import data, demos
 from trl_agentenvs.alfworld.demos import shortest_demo
@@ -80,7 +80,7 @@ def test_a_finished_recording_stays_as_it_is(out: Path) -> None:
 
 def test_kill_9_loses_no_complete_row_and_nothing_of_the_result(repo: Path, tmp_path: Path) -> None:
     killed, whole = tmp_path / "killed.jsonl", tmp_path / "whole.jsonl"
-    command = [sys.executable, "-c", IN_A_CHILD, "--count", "150", "--out", str(killed)]
+    command = [sys.executable, "-m", "trl_agentenvs.cli", *COMMAND, "--count", "150", "--out", str(killed)]
     environ = {**os.environ, "PYTHONHASHSEED": "7"}
     with subprocess.Popen(
         command, cwd=repo, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -243,7 +243,7 @@ def test_a_full_disk_is_one_sentence_and_the_recording_goes_on_later(repo: Path,
     def fill() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(twelve()) // 2, len(twelve()) // 2))
 
-    command = [sys.executable, "-c", IN_A_CHILD, "--count", "12", "--out", str(out)]
+    command = [sys.executable, "-m", "trl_agentenvs.cli", *COMMAND, "--count", "12", "--out", str(out)]
     done = subprocess.run(command, cwd=repo, preexec_fn=fill, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"trl-agentenvs: cannot write {out}: File too large\n"

@@ -106,6 +106,10 @@ def test_wheel_has_every_module_of_the_checkout(wheel: Path, folder: str, inside
     assert modules <= names_in(wheel)
 
 
+def test_wheel_has_the_data_that_its_modules_read(wheel: Path) -> None:
+    assert "trl_agentenvs/alfworld/whereabouts.json" in names_in(wheel)
+
+
 def test_wheel_tells_type_checkers_that_it_is_typed(wheel: Path) -> None:
     assert "trl_agentenvs/py.typed" in names_in(wheel)
 

@@ -18,7 +18,7 @@ from .arguments import ArgumentParser
 from .registry import ENVIRONMENTS
 from .terminal import printable
 
-__all__ = ["COMMANDS", "GAMES", "INTERRUPTED", "WRONG_INPUT", "main"]
+__all__ = ["COMMANDS", "INTERRUPTED", "WRONG_INPUT", "main", "of_environment"]
 
 PROGRAM = "trl-agentenvs"
 WRONG_INPUT = 2
@@ -39,9 +39,10 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "check": Command("trl_agentenvs.check.command:main", "run the contract against an environment"),
     "trace": Command("trl_agentenvs.trace_command:main", "show what happened in the rollouts of a run"),
-    "play": Command("trl_agentenvs.cli:play", "play an environment yourself in the terminal"),
+    "play": Command("trl_agentenvs.cli:of_environment", "play an environment yourself in the terminal"),
+    "data": Command("trl_agentenvs.cli:of_environment", "say which data of an environment is there, and what is not"),
+    "demos": Command("trl_agentenvs.cli:of_environment", "record episodes that an expert wins, to fine-tune on"),
 }
-GAMES = {name: Command(registered.game, registered.purpose) for name, registered in ENVIRONMENTS.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,9 +74,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def play(argv: Sequence[str], program: str) -> int:
-    """Play one of `GAMES`."""
-    return _dispatch(program, GAMES, argv)
+def of_environment(argv: Sequence[str], program: str) -> int:
+    """Run the subcommand that `program` ends in, of one of the environments that have it."""
+    subcommand = program.rpartition(" ")[2]
+    having = {
+        name: Command(registered.commands[subcommand], registered.purpose)
+        for name, registered in ENVIRONMENTS.items()
+        if subcommand in registered.commands
+    }
+    return _dispatch(program, having, argv)
 
 
 def _dispatch(program: str, commands: dict[str, Command], argv: Sequence[str]) -> int:

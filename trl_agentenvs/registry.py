@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -23,22 +23,29 @@ __all__ = ["ENVIRONMENTS", "Registered", "load_env", "load_factory"]
 
 
 class Registered(NamedTuple):
-    """An environment of this package, as `module:name` each: its class, and how a person plays it.
+    """An environment of this package.
 
     Attributes:
-        env: The class.
-        game: Function of `trl-agentenvs play NAME`, as `cli.Command` describes it.
+        env: Its class, as `module:name`.
         purpose: What it is, in a few words.
+        commands: The subcommands of `trl-agentenvs SUBCOMMAND NAME` that it has, and the function of each as
+            `cli.Command` describes it.
     """
 
     env: str
-    game: str
     purpose: str
+    commands: Mapping[str, str]
 
 
 ENVIRONMENTS: dict[str, Registered] = {
     "alfworld": Registered(
-        "trl_agentenvs.alfworld.env:ALFWorldEnv", "trl_agentenvs.alfworld.play:main", "household tasks in a text world"
+        "trl_agentenvs.alfworld.env:ALFWorldEnv",
+        "household tasks in a text world",
+        {
+            "play": "trl_agentenvs.alfworld.play:main",
+            "data": "trl_agentenvs.alfworld.data_command:main",
+            "demos": "trl_agentenvs.training.demos_command:main",
+        },
     ),
 }
 """Name on the command line -> where it lies."""
