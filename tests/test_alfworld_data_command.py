@@ -120,7 +120,7 @@ def test_a_broken_file_is_named_with_what_overwrites_it(root: Path, capsys: pyte
 def test_a_check_wins_every_game(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = run(capsys, "--check")
     assert code == 0
-    assert "Games opened and their walkthroughs played: 6, 6 of them without a fault." in out
+    assert "Games opened and played: 6, 6 of them without a fault." in out
 
 
 def test_a_check_names_games_that_cannot_be_opened_or_won(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,9 +136,15 @@ def test_a_check_names_games_that_cannot_be_opened_or_won(root: Path, capsys: py
     assert f"  {cut} is not a playable game" in out
 
 
-def test_a_check_opens_a_game_without_a_walkthrough(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    add(root, "train", "pick_and_place_simple", walkthrough=None)
+def test_a_check_plans_where_there_is_no_walkthrough(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = add(root, "train", "pick_and_place_simple", walkthrough=None)
     assert run(capsys, "--check")[0] == 0
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["pddl_problem"] = re.sub(r"\(inReceptacle \S+ \S+\)", "", content["pddl_problem"])
+    path.write_text(json.dumps(content), encoding="utf-8")
+    code, out = run(capsys, "--check")
+    assert code == 1
+    assert f"  {path} has no walkthrough and cannot be won: " in out
 
 
 def test_of_many_broken_games_only_some_are_shown(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +170,7 @@ def test_progress_is_shown_in_a_terminal_and_wiped(
     with pytest.raises(KeyboardInterrupt):
         main(["--check"], "program")
     err = capsys.readouterr().err
-    assert "playing walkthroughs: 0 of 6" in err
+    assert "playing games: 0 of 6" in err
     assert err.endswith("\r\x1b[K")
 
 

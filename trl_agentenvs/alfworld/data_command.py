@@ -30,6 +30,7 @@ from trl_agentenvs.alfworld.official import (
     scan,
     split_folder,
 )
+from trl_agentenvs.alfworld.planner import PlanError, plan
 from trl_agentenvs.arguments import ArgumentParser
 from trl_agentenvs.terminal import printable, table
 
@@ -148,15 +149,17 @@ def _left_out(found: _Found) -> str:
 
 
 def _fault(path: str) -> str | None:
-    """Why a game cannot be opened, or is not won by its walkthrough, if it has one; None if all is well."""
+    """Why a game cannot be opened or won, by its walkthrough or by the planner if it has none; None if all is well."""
     try:
         game = load_game(path)
     except (GameFileError, OSError) as error:
         return str(error)
-    if not game.walkthrough:
-        return None
     engine = Engine(game)
-    for command in game.walkthrough:
+    try:
+        commands = game.walkthrough or plan(engine)
+    except PlanError as error:
+        return f"{path} has no walkthrough and cannot be won: {error}"
+    for command in commands:
         engine.step(command)
     return None if engine.won else f"{path} is not won by its walkthrough"
 
@@ -168,16 +171,14 @@ def _check(games: Sequence[OfficialGame]) -> list[str]:
     try:
         for number, game in enumerate(games):
             if shown and number % _GAMES_PER_UPDATE == 0:
-                print(f"\rplaying walkthroughs: {number} of {len(games)}", end="", file=sys.stderr, flush=True)
+                print(f"\rplaying games: {number} of {len(games)}", end="", file=sys.stderr, flush=True)
             fault = _fault(game.path)
             if fault:
                 faults.append(fault)
     finally:
         if shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-    print(
-        f"Games opened and their walkthroughs played: {len(games)}, {len(games) - len(faults)} of them without a fault."
-    )
+    print(f"Games opened and played: {len(games)}, {len(games) - len(faults)} of them without a fault.")
     return faults
 
 
