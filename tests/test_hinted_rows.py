@@ -78,7 +78,7 @@ def test_run_that_ends_before_the_hints_do_is_told():
     assert not stops
 
 
-@pytest.mark.parametrize("argv", [("--max_steps", "9"), ("--max_steps", "10"), ("--num_train_epochs", "1")])
+@pytest.mark.parametrize("argv", [("--max_steps", "8"), ("--max_steps", "10"), ("--num_train_epochs", "1")])
 def test_run_that_reaches_the_rows_without_hints_is_fine(argv):
     assert findings(resolved(*argv), hinted(40)) == []
 

@@ -16,10 +16,13 @@ from .settings import Obstacle
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["HINT_COLUMNS", "fit_hints", "rows_drawn"]
+__all__ = ["FADED_CHANCE", "HINT_COLUMNS", "fit_hints", "rows_drawn"]
 
 HINT_COLUMNS = "hint_"
 """How the columns begin that say which hints an episode shows."""
+
+FADED_CHANCE = 0.05
+"""A last row with a chance of a hint up to this one is taken for the end of the hints."""
 
 
 def fit_hints(resolved: Resolved, rows: Dataset) -> Iterator[Obstacle]:
@@ -47,7 +50,7 @@ def fit_hints(resolved: Resolved, rows: Dataset) -> Iterator[Obstacle]:
             f"the run draws {drawn} rows, but there are {n}, so hints that have faded start again; use {once}",
             stops=False,
         )
-    elif any(rows[max(drawn, 1) - 1][chance] > 0 for chance in rows.column_names if _is_chance(chance)):
+    elif any(rows[max(drawn, 1) - 1][chance] > FADED_CHANCE for chance in rows.column_names if _is_chance(chance)):
         yield Obstacle(
             f"the run draws {drawn} of {n} rows, so hints do not fade to their end; use --n_train {drawn}", stops=False
         )
