@@ -274,9 +274,10 @@ def test_a_row_that_would_be_cut_is_a_fault() -> None:
     check_sft_rows([THREE_TOOLS], made, max_length=len(ids))
     said = faults([THREE_TOOLS], max_length=len(ids) - 1)
     assert f"row 0: it has {len(ids)} tokens and is cut to max_length={len(ids) - 1}" in said
+    short = row({"role": "assistant", "content": "Done."}, tools=None)
+    assert faults([THREE_TOOLS, short], max_length=5).endswith(f"the longest row has {len(ids)} tokens")
 
 
-GENERATED = "{%- generation %}"
 TURN_END = "{{- '<|im_end|>\\n' }}\n        {%- endgeneration %}"
 
 
@@ -304,7 +305,8 @@ def test_a_loss_on_results_is_a_fault() -> None:
 def test_a_loss_on_the_header_of_a_turn_is_a_fault() -> None:
     header = "{{- '<|im_start|>' + message.role + '\\n' }}"
     made = marked_otherwise(f"{header}\n        {{%- generation %}}", f"{{%- generation %}}{header}")
-    assert "messages[2]: " in faults([THREE_TOOLS], tokenizer=made)
+    said = faults([THREE_TOOLS], tokenizer=made)
+    assert "messages[2]: the loss does not begin behind '<|im_start|>assistant\\n'" in said
 
 
 def test_a_loss_on_what_follows_a_turn_is_a_fault() -> None:
@@ -312,12 +314,11 @@ def test_a_loss_on_what_follows_a_turn_is_a_fault() -> None:
     assert "the loss is taken on what follows the turn, too: '\\nand more'" in faults([THREE_TOOLS], tokenizer=made)
 
 
-def test_a_loss_on_the_call_without_its_beginning_is_a_fault() -> None:
-    made = marked_otherwise(
-        "{%- if message.tool_calls %}", "{%- endgeneration %}{%- if message.tool_calls %}{%- generation %}"
-    )
-    bare = row(calling(("read", {"path": "a"}), content="I read."))
-    assert "row 0: " in faults([bare], tokenizer=made)
+def test_a_loss_that_leaves_out_the_words_before_a_call_is_a_fault() -> None:
+    words = "{{- '<think>\\n' + reasoning_content.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}"
+    made = marked_otherwise(f"{{%- generation %}}\n        {words}", f"{words}\n        {{%- generation %}}")
+    said = faults([row(calling(("read", {"path": "a"}), content="I read."))], tokenizer=made)
+    assert "messages[2]: the loss does not begin behind '<|im_start|>assistant\\n'" in said
 
 
 def test_a_template_that_marks_nothing_and_that_trl_does_not_know_is_refused() -> None:

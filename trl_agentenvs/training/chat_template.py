@@ -120,8 +120,8 @@ def check_template(
     """Check that every prompt of an episode is the beginning of what was trained on, token by token.
 
     What was trained on is the sequence that `SFTTrainer` makes of the whole row for `assistant_only_loss`; the prompts
-    are what the tokenizer's own template makes of the messages before each assistant turn. Each turn is rendered anew:
-    some hundred rows take seconds, and a few of each kind say as much.
+    are what the tokenizer's own template makes of the messages before each assistant turn. Each turn is rendered anew,
+    which takes some 50 ms for an episode of ALFWorld.
 
     Args:
         tokenizer: The tokenizer, with the template that will be played with.
