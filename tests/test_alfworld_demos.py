@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from trl_agentenvs.alfworld import data, demos
-from trl_agentenvs.alfworld.demos import Demo, NoDemoError, check_replay, portable_id, record_demo, shortest_demo
+from trl_agentenvs.alfworld.demos import Demo, NoDemoError, check_replay, record_demo, shortest_demo
 from trl_agentenvs.alfworld.env import ALFWorldEnv
 from trl_agentenvs.alfworld.expert import Expert, ExpertError
 
 GAME = "generated:pick_two_obj_and_place:8"
-TRIAL = "json_2.1.1/train/pick_two_obj_and_place-Mug-None-Desk-3/trial_T1/game.tw-pddl"
 
 
 def recorded(game: str = GAME, rng: random.Random | None = None, **options) -> Demo:
@@ -238,21 +237,6 @@ def test_ctrl_c_is_not_taken_for_a_lost_play(monkeypatch) -> None:
 
 
 # Names of games
-
-
-@pytest.mark.parametrize(
-    ("game", "name"),
-    [
-        (GAME, GAME),
-        (f"/somewhere/{TRIAL}", TRIAL),
-        (f"/somewhere/json_2.1.1/{TRIAL}", TRIAL),
-        (TRIAL, TRIAL),
-        ("/elsewhere/train/task/trial/game.tw-pddl", "/elsewhere/train/task/trial/game.tw-pddl"),
-        ("game.tw-pddl", "game.tw-pddl"),
-    ],
-)
-def test_a_portable_id_names_official_games_without_a_folder_of_this_machine(game: str, name: str) -> None:
-    assert portable_id(game) == name
 
 
 def test_official_games_give_demos(official_games: Path) -> None:

@@ -7,11 +7,21 @@ from typing import Any
 
 import pytest
 
-from trl_agentenvs.alfworld import official
+from trl_agentenvs.alfworld import data, official
 from trl_agentenvs.alfworld.game import Game
 from trl_agentenvs.alfworld.generate import TASK_TYPES, game_file
-from trl_agentenvs.alfworld.official import PUBLISHED, SPLITS, State, data_root_near, official_ids, scan, split_folder
+from trl_agentenvs.alfworld.official import (
+    PUBLISHED,
+    SPLITS,
+    State,
+    data_root_near,
+    official_ids,
+    portable_id,
+    scan,
+    split_folder,
+)
 
+TRIAL = "json_2.1.1/train/task/trial/game.tw-pddl"
 PEN = "pick_and_place_simple-Pen-None-Drawer-301"
 GOOD = game_file("pick_and_place_simple", 0)
 
@@ -263,3 +273,35 @@ def test_a_wrong_folder_is_answered_with_the_line_that_mends_it(
         listed()
     assert f"""use export ALFWORLD_DATA='{tmp_path}/it'"'"'s here'""" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("game", "name"),
+    [
+        ("generated:pick_and_place_simple:3", "generated:pick_and_place_simple:3"),
+        (f"/somewhere/{TRIAL}", TRIAL),
+        (f"/somewhere/json_2.1.1/{TRIAL}", TRIAL),
+        (TRIAL, TRIAL),
+        ("/elsewhere/train/task/trial/game.tw-pddl", "/elsewhere/train/task/trial/game.tw-pddl"),
+        ("game.tw-pddl", "game.tw-pddl"),
+    ],
+)
+def test_a_portable_id_names_official_games_without_a_folder_of_this_machine(game: str, name: str) -> None:
+    assert portable_id(game) == name
+
+
+@pytest.mark.parametrize("named", ["above", "itself"])
+def test_a_portable_id_is_found_below_the_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    path = tmp_path / "json_2.1.1" / "train" / "pick_and_place_simple-Mug-None-Desk-301" / "trial_1" / "game.tw-pddl"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(game_file("pick_and_place_simple", 1)), encoding="utf-8")
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path if named == "above" else tmp_path / "json_2.1.1"))
+    assert data.load(portable_id(str(path))).path == str(path)
+
+
+def test_a_portable_id_that_is_nowhere_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/json_2.1.1/train/a/b/game.tw-pddl"):
+        data.load("json_2.1.1/train/a/b/game.tw-pddl")

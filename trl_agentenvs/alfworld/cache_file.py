@@ -68,7 +68,10 @@ class CacheFile:
         checksum, packed = row
         if not isinstance(packed, bytes) or checksum != self._checksum(key, packed):
             return None
-        return zlib.decompress(packed).decode()
+        try:
+            return zlib.decompress(packed).decode()
+        except (zlib.error, UnicodeDecodeError):  # forged
+            return None
 
     def put(self, key: str, text: str) -> None:
         """Store a text under a key, if that is possible."""

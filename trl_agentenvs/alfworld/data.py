@@ -29,7 +29,7 @@ from trl_agentenvs.alfworld import rooms
 from trl_agentenvs.alfworld.game import Game
 from trl_agentenvs.alfworld.game_cache import load_game
 from trl_agentenvs.alfworld.generate import FIRST_FREE_SEED, TASK_TYPES, UNSEEN_FREE_SEEDS, generate, scene_of
-from trl_agentenvs.alfworld.official import DATA_VARIABLE, SPLITS, official_ids, official_task_type
+from trl_agentenvs.alfworld.official import DATA_VARIABLE, SPLITS, local_path, official_ids, official_task_type
 
 __all__ = ["CACHED_GAMES", "SOURCES", "SPLITS", "TASK_TYPES", "game_ids", "load", "task_type_of"]
 
@@ -54,7 +54,8 @@ def load(game_id: str | os.PathLike[str]) -> Game:
     """The game of an id; parsed games are cached.
 
     Args:
-        game_id: `generated:TYPE:SEED`, or the path of a game file.
+        game_id: `generated:TYPE:SEED`, or the path of a game file. One that begins with `json_2.1.1/` is looked for
+            below ALFWORLD_DATA, too: so demonstrations name official games.
 
     Raises:
         FileNotFoundError: There is no file at that path.
@@ -69,6 +70,7 @@ def load(game_id: str | os.PathLike[str]) -> Game:
         raise ValueError(f"got the game id {game_id!r}; expected 'generated:TYPE:SEED' or the path of a game file")
     if name.startswith(_PREFIX):
         return _generated(*_type_and_seed(name))
+    name = local_path(name)
     try:
         stat = os.stat(name)
     except (OSError, ValueError):

@@ -14,18 +14,15 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 from trl_agentenvs.alfworld import data
 from trl_agentenvs.alfworld.env import ALFWorldEnv
 from trl_agentenvs.alfworld.expert import Expert, ExpertError
+from trl_agentenvs.alfworld.official import portable_id
 from trl_agentenvs.stop import StopReason
 
-__all__ = ["Attempt", "Demo", "NoDemoError", "Player", "check_replay", "portable_id", "record_demo", "shortest_demo"]
-
-_DATA_FOLDER = "json_2.1.1"
-_LAYOUT_PARTS = 5  # that folder, and SPLIT/TASK/TRIAL/game.tw-pddl in it
+__all__ = ["Attempt", "Demo", "NoDemoError", "Player", "check_replay", "record_demo", "shortest_demo"]
 
 
 class NoDemoError(RuntimeError):
@@ -99,16 +96,6 @@ class Attempt:
     def reason(self) -> str:
         """Why there is no demo; a crash tells the most."""
         return (self.crashes or self.failures or [""])[0]
-
-
-def portable_id(game: str) -> str:
-    """Return a name of a game that holds on every machine: the path of an official game as of `json_2.1.1`.
-
-    Args:
-        game: A game id. Generated ids, and files outside the official layout, stay what they are.
-    """
-    parts = Path(game).parts[-_LAYOUT_PARTS:]
-    return "/".join(parts) if len(parts) == _LAYOUT_PARTS and parts[0] == _DATA_FOLDER else game
 
 
 def record_demo(env: ALFWorldEnv, game: str, make_player: Callable[[str], Player]) -> Demo:

@@ -38,8 +38,10 @@ __all__ = [
     "State",
     "data_root_near",
     "export_line",
+    "local_path",
     "official_ids",
     "official_task_type",
+    "portable_id",
     "scan",
     "split_folder",
 ]
@@ -67,6 +69,7 @@ DATA_FOLDER = "json_2.1.1"
 """Name of the folder in it that holds the splits."""
 
 _GAME_FILE = "game.tw-pddl"
+_LAYOUT_PARTS = 5  # json_2.1.1/SPLIT/TASK/TRIAL/game.tw-pddl
 _UNSUPPORTED = ("movable", "Sliced")  # in the name of a task's folder, as in alfworld's loader
 _RECEPTACLE = re.compile(r"\(\s*receptacleatlocation\s+([^\s()?]+)", re.IGNORECASE)
 
@@ -158,6 +161,25 @@ def split_folder(root: Path, split: str) -> Path:
     base = Path(os.path.expanduser(root)).absolute()
     folder = base / DATA_FOLDER / split
     return base / split if base.name == DATA_FOLDER and not folder.is_dir() else folder
+
+
+def portable_id(game: str) -> str:
+    """A name of a game that holds on every machine: the path of an official game from `json_2.1.1` on.
+
+    Args:
+        game: A game id. Generated ids, and files outside the official layout, stay what they are.
+    """
+    parts = Path(game).parts[-_LAYOUT_PARTS:]
+    return "/".join(parts) if len(parts) == _LAYOUT_PARTS and parts[0] == DATA_FOLDER else game
+
+
+def local_path(game: str) -> str:
+    """Where ALFWORLD_DATA has the game of a portable id; every other id stays what it is."""
+    root, (folder, _, rest) = os.environ.get(DATA_VARIABLE), game.partition("/")
+    if not root or folder != DATA_FOLDER or os.path.exists(game):
+        return game
+    split, _, trial = rest.partition("/")
+    return str(split_folder(Path(root), split) / trial)
 
 
 def data_root_near(root: Path) -> Path | None:

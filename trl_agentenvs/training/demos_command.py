@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trl_agentenvs.alfworld import data
-from trl_agentenvs.alfworld.demos import portable_id, shortest_demo
+from trl_agentenvs.alfworld.demos import shortest_demo
 from trl_agentenvs.alfworld.env import ALFWorldEnv
+from trl_agentenvs.alfworld.official import portable_id
 from trl_agentenvs.alfworld.subsets import every_game, share, stratified_order
 from trl_agentenvs.arguments import ArgumentParser, positive_int
 from trl_agentenvs.terminal import printable
