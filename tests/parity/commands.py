@@ -1,4 +1,4 @@
-"""Commands for a comparison of two players of one game: the walkthrough, and every kind of right and wrong command.
+"""Commands for a comparison of two players of one game: a script, and every kind of right and wrong command.
 
 What is covered: possible and formerly possible commands; nearly right ones (case, spacing, dots, numbers, look-alike
 letters, other prepositions); both published wordings of the put command and others; several commands in one; names that
@@ -80,23 +80,23 @@ class Commands:
 
     Args:
         rng: Source of all its choices.
-        walkthrough: Commands that win the game.
-        script_rate: How often the walkthrough goes on, as long as there is more of it; 1 plays it at once.
-        extra: Commands to play once each, at some time after the walkthrough.
+        script: Commands to play in this order, such as those that win the game.
+        script_rate: How often the script goes on, as long as there is more of it; 1 plays it first and at once.
+        extra: Commands to play once each, at some time after the script.
         unsaid: Commands never to play.
     """
 
     def __init__(
         self,
         rng: random.Random,
-        walkthrough: Sequence[str],
+        script: Sequence[str],
         *,
         script_rate: float = 1.0,
         extra: Sequence[str] = (),
         unsaid: frozenset[str] = frozenset(),
     ) -> None:
         self._rng = rng
-        self._script = list(walkthrough)
+        self._script = list(script)
         self._script_rate = script_rate
         self._extra = list(extra)
         self._unsaid = unsaid

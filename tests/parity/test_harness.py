@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.parity.commands import LONG, Commands
+from tests.parity.errands import errands
 from tests.parity.textworld_play import State, play
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.alfworld.game import Game
-from trl_agentenvs.alfworld.generate import game_file
+from trl_agentenvs.alfworld.generate import game_file, generate
 from trl_agentenvs.alfworld.wording import NOTHING_HAPPENS
 
 CONTENT = game_file("pick_and_place_simple", 5)
@@ -89,3 +90,15 @@ def test_commands_that_must_not_be_said_are_not() -> None:
     player = Commands(random.Random("a"), (), unsaid=frozenset({"help"}))
     said = [player.next("You see a mug 1.", False, ["help", "look"]) for _ in range(300)]
     assert "help" not in {command.strip() for command in said}
+
+
+def test_errands_show_objects_in_every_state() -> None:
+    answers: list[str] = []
+    for seed in range(15):
+        game = generate("pick_heat_then_place_in_recep", seed)
+        engine = Engine(game)
+        answers += [engine.step(command) for command in errands(game, random.Random(f"{seed}"))]
+    shown = " ".join(answer for answer in answers if answer.startswith("This is a "))
+    for state in ("hot", "cold", "clean", "hot and clean", "cool and clean", "sliced", "hot sliced", "cool sliced"):
+        assert f"This is a {state} " in shown, state
+    assert answers.count(NOTHING_HAPPENS) < len(answers) * 0.6

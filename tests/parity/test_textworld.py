@@ -1,10 +1,10 @@
 """The engine and TextWorld, side by side, through the same games and the same commands: no difference.
 
 What is covered: 30 official games, 120 more drawn from all splits and task types, 60 generated ones, and a share of
-them in the older wording: each played to a win by its walkthrough and then through 200 and more commands, right and
-wrong ones (`commands.py`). The 30 official games also against TextWorld with nothing memoised. The other way round:
-games of the generator, written to a folder, are won in TextWorld. Everything here needs TextWorld, most of it the
-official games; what is absent is skipped with the reason.
+them in the older wording: each played to a win by its walkthrough, then through some errands (`errands.py`), then
+through 200 and more commands, right and wrong ones (`commands.py`). The 30 official games also against TextWorld with
+nothing memoised. The other way round: games of the generator, written to a folder, are won in TextWorld. Everything
+here needs TextWorld and the official games; what is absent is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from typing import Any
 import pytest
 
 from tests.parity.commands import LONG, Commands
+from tests.parity.errands import errands
 from tests.parity.game_files import drawn_paths, generated, in_old_wording, official_paths, read
 from tests.parity.textworld_play import TextWorld, play
 from trl_agentenvs.alfworld.data import SPLITS
 from trl_agentenvs.alfworld.expert import Expert
+from trl_agentenvs.alfworld.game import Game
 from trl_agentenvs.alfworld.generate import TASK_TYPES
 
 pytestmark = pytest.mark.parity
 
-RANDOM_COMMANDS, COMMANDS_IN_STOCK = 210, 40
+RANDOM_COMMANDS, COMMANDS_IN_STOCK = 210, 10
 PLAIN_OF_EACH = {"train": 2, "valid_seen": 1, "valid_unseen": 2}
 DRAWN_OF_EACH = {"train": 8, "valid_seen": 6, "valid_unseen": 6}
 GENERATED_SEEDS = (7, 42, 1003, 1019, 1777, 2011, 2750, 10_000, 43_210, 99_999)
@@ -63,16 +65,18 @@ Compare = Callable[[TextWorld, "Path | dict[str, Any]", str, int], None]
 
 @pytest.fixture
 def assert_no_difference(record_property: Callable[[str, object], None]) -> Compare:
-    """Plays a game on both sides: first its walkthrough, which must win, then other commands; no turn may differ."""
+    """Plays a game on both sides: its walkthrough, which must win, errands, and other commands; no turn may differ."""
 
     def compare(world: TextWorld, game: Path | dict[str, Any], name: str, commands: int) -> None:
         started = time.process_time()
-        walkthrough = (read(game) if isinstance(game, Path) else game)["walkthrough"]
-        player = Commands(random.Random(f"parity:{name}"), walkthrough, extra=LONG if name.startswith("plain") else ())
+        content = read(game) if isinstance(game, Path) else game
+        walkthrough, rng = content["walkthrough"], random.Random(f"parity:{name}")
+        script = [*walkthrough, *errands(Game.from_dict(content), rng)]
+        player = Commands(rng, script, extra=LONG if name.startswith("plain") else ())
         turns = 0
         different: list[str] = []
         won_by: int | None = None
-        for turn in play(world, game, player, len(walkthrough) + commands):
+        for turn in play(world, game, player, len(script) + commands):
             if turn.theirs.won and won_by is None:
                 won_by = turns
             turns += 1
