@@ -7,8 +7,8 @@ FOLDER holds official games in the layout `json_2.1.1/SPLIT/TASK/TRIAL/game.tw-p
 `--check` compares with the recorded file instead of writing it. Every difference between TextWorld and the engine is
 printed.
 
-Recorded for each game: the commands (walkthrough, possible, formerly possible and wrong ones, mixed), and after each
-one a digest of the text, of whether the game is won, and of the list of possible commands.
+Recorded for each game: the commands (walkthrough, errands, possible, formerly possible and wrong ones, mixed), and
+after each one a digest of the text, of whether the game is won, and of the list of possible commands.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.parity.commands import Commands
+from tests.parity.errands import errands
 from tests.parity.game_files import generated, in_old_wording, official_paths, read
 from tests.parity.textworld_play import TextWorld, memoised_parsing, play, versions
+from trl_agentenvs.alfworld.game import Game
 from trl_agentenvs.alfworld.generate import TASK_TYPES
 
 RESULT = Path(__file__).with_name("alfworld_textworld.json")
-OFFICIAL_COMMANDS, GENERATED_COMMANDS = 60, 100
+OFFICIAL_COMMANDS, GENERATED_COMMANDS = 100, 110
 GENERATED_SEEDS, OLD_SEEDS = (0, 2003), (1,)
-SCRIPT_RATE = 0.2
+SCRIPT_RATE = 0.75
 
 
 def cases(folder: Path) -> Iterator[tuple[str, dict[str, Any], int]]:
@@ -56,9 +58,9 @@ def digest(text: str, won: bool, possible: list[str]) -> str:
 def record(world: TextWorld, name: str, content: dict[str, Any], commands: int) -> tuple[dict[str, Any], int]:
     """Play one game in TextWorld and in the engine; the record, and the number of states that differ."""
     of_its_own = frozenset({"help"}) if ":" in name else frozenset()  # generated games have a help text of their own
-    player = Commands(
-        random.Random(f"golden:{name}"), content["walkthrough"], script_rate=SCRIPT_RATE, unsaid=of_its_own
-    )
+    rng = random.Random(f"golden:{name}")
+    script = [*content["walkthrough"], *errands(Game.from_dict(content), rng)]
+    player = Commands(rng, script, script_rate=SCRIPT_RATE, extra=("\U0001f642",), unsaid=of_its_own)
     turns = list(play(world, content, player, commands))
     different = [difference for turn in turns if (difference := turn.difference())]
     print(f"{name}: {len(different)} differences", *different, sep="\n  ", flush=True)
