@@ -20,7 +20,7 @@ from trl_agentenvs.alfworld.env import ALFWorldEnv
 from trl_agentenvs.training import warmstart
 from trl_agentenvs.training.demos import DATA_OPTIONS, expert_demos
 from trl_agentenvs.training.tiny_model import build_model, build_tokenizer
-from trl_agentenvs.training.warmstart import WarmStart, cache_key, default_cache_dir, demo_rows, warm_model
+from trl_agentenvs.training.warmstart import WarmStart, cache_key, default_cache_dir, warm_model
 
 pytestmark = pytest.mark.trainer
 
@@ -87,20 +87,7 @@ def test_fewer_demos_than_asked_for_is_an_error_that_says_how_many() -> None:
         expert_demos(5, 0, env_options={"max_steps": 1})
 
 
-# Rows and tokens
-
-
-def test_rows_hold_the_arguments_of_each_call_and_no_others() -> None:
-    demo = expert_demos(1, 0)[0]
-    other = dataclasses.replace(demo, messages=[{"role": "user", "content": ""}, {"role": "assistant", "content": "x"}])
-    calls = [dict(message) for message in demo.messages]
-    calls[2] = {"role": "assistant", "content": "", "tool_calls": [
-        {"type": "function", "function": {"name": "act", "arguments": {"unlike": [1, None, "None"], "nested": {}}}}
-    ]}  # fmt: skip
-    odd = dataclasses.replace(demo, messages=calls)
-    rows = demo_rows([demo, other, odd], [ALFWorldEnv().act])
-    assert [row["messages"] for row in rows] == [demo.messages, other.messages, odd.messages]
-    assert rows[0]["tools"][0]["function"]["name"] == "act"
+# Tokens
 
 
 class _Replay(ScriptedGRPOTrainer):

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .rows import EnvSpec as EnvSpec
     from .stop import StopReason as StopReason
     from .trace import read_trace as read_trace
+    from .training.chat_template import check_template as check_template
+    from .training.chat_template import use_training_template as use_training_template
+    from .training.sft_rows import check_sft_rows as check_sft_rows
+    from .training.sft_rows import sft_dataset as sft_dataset
 
 __version__ = "0.1.0"
 
@@ -36,7 +40,11 @@ _HOMES = {
     "ToolEnv": "env",
     "ToolError": "errors",
     "check_env": "check",
+    "check_sft_rows": "training.sft_rows",
+    "check_template": "training.chat_template",
     "read_trace": "trace",
+    "sft_dataset": "training.sft_rows",
+    "use_training_template": "training.chat_template",
 }
 __all__ = ["__version__", *sorted(_HOMES)]
 

@@ -17,24 +17,23 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import datasets
-from datasets import Dataset, Features, Json
 from transformers import PreTrainedTokenizerFast, PrinterCallback, Qwen3ForCausalLM
 from transformers.trainer_callback import ProgressCallback
 from transformers.utils import get_json_schema
 from trl import SFTConfig, SFTTrainer
 
-from trl_agentenvs.alfworld.demos import Demo
 from trl_agentenvs.alfworld.env import ALFWorldEnv
 
 from .demos import DATA_OPTIONS, ENV_OPTIONS, SLIP_RATE, expert_demos
 from .progress import ShortBar
+from .sft_rows import sft_dataset
 from .tiny_model import build_model, build_tokenizer
 
 __all__ = [
@@ -42,14 +41,20 @@ __all__ = [
     "WarmStart",
     "cache_key",
     "default_cache_dir",
-    "demo_rows",
     "train_on_demos",
     "warm_model",
     "warm_model_dir",
 ]
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "trl", "datasets")
-_SOURCES = ("alfworld/*.py", "alfworld/*.json", "training/demos.py", "training/tiny_model.py", "training/warmstart.py")
+_SOURCES = (
+    "alfworld/*.py",
+    "alfworld/*.json",
+    "training/demos.py",
+    "training/sft_rows.py",
+    "training/tiny_model.py",
+    "training/warmstart.py",
+)
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KEY_CHARS = 16
 _MAX_TOKENS = 512  # the longest demonstration takes about 300
@@ -144,21 +149,6 @@ def warm_model(seed: int, cache_dir: Path | None = None, *, recipe: WarmStart = 
     return target
 
 
-def demo_rows(demos: Sequence[Demo], tools: Sequence[Any]) -> Dataset:
-    """Return demonstrations as rows for `SFTTrainer`: `messages` and `tools`.
-
-    Both columns have the `Json()` feature. With Arrow's own types, every call of a conversation would be given the
-    parameters of all others, with None where it had none, and the model would learn to write them.
-
-    Args:
-        demos: The demonstrations.
-        tools: The tools that were called.
-    """
-    schemas = [get_json_schema(tool) for tool in tools]
-    rows = [{"messages": demo.messages, "tools": schemas} for demo in demos]
-    return Dataset.from_list(rows, features=Features({"messages": Json(), "tools": Json()}))
-
-
 def train_on_demos(
     seed: int, recipe: WarmStart = DEFAULT, *, progress: bool = True
 ) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
@@ -181,13 +171,14 @@ def train_on_demos(
     )
     env = ALFWorldEnv(**recipe.env_options)
     tools = list(env._tools().values())
+    schemas = [get_json_schema(tool) for tool in tools]
     corpus = (text for demo in demos for text in demo.texts)
     tokenizer = build_tokenizer(recipe.template, corpus, tools=tools, system_prompt=env.system_prompt)
     with tempfile.TemporaryDirectory() as scratch, _no_bars_of_datasets():
         trainer = SFTTrainer(
             model=build_model(tokenizer, seed),
             processing_class=tokenizer,
-            train_dataset=demo_rows(demos, tools),
+            train_dataset=sft_dataset([{"messages": demo.messages, "tools": schemas} for demo in demos]),
             args=SFTConfig(
                 output_dir=scratch,
                 max_steps=recipe.steps,
