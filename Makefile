@@ -4,6 +4,7 @@ PYTHON ?= python3
 SEED ?= 0
 VENV := .venv
 OLDEST := .venv-oldest
+TEXTWORLD := .venv-textworld
 BIN := $(VENV)/bin
 
 # Nothing here may reach for a hub; TRL's notice about experimental features would come once per process.
@@ -21,7 +22,7 @@ LAUNCH := $(BIN)/accelerate launch --cpu --num_processes 1 --num_machines 1 --mi
 	--num_cpu_threads_per_process $(THREADS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format test-oldest clean
+.PHONY: help venv demo test lint format test-oldest parity bench-alfworld bench-expert clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,8 +47,17 @@ format: venv ## Rewrite the code the way ruff wants it
 test-oldest: $(OLDEST)/.installed ## Run the tests that drive TRL's trainers, on the oldest supported TRL
 	OMP_NUM_THREADS=$(THREADS) $(OLDEST)/bin/python -m pytest -m trainer $(PYTEST_ARGS)
 
+parity: $(TEXTWORLD)/.installed ## Compare ALFWorld games with TextWorld, move by move (half an hour; ALFWORLD_GAMES=folder)
+	OMP_NUM_THREADS=1 $(TEXTWORLD)/bin/python -m pytest -m parity -v tests/parity $(PYTEST_ARGS)
+
+bench-alfworld: $(TEXTWORLD)/.installed ## Measure ALFWorld games against stock TextWorld (BENCH_ARGS="--json FILE")
+	@$(TEXTWORLD)/bin/python tests/benchmarks/alfworld.py $(BENCH_ARGS)
+
+bench-expert: venv ## Let the ALFWorld expert play all splits (official games: ALFWORLD_DATA)
+	$(BIN)/python tests/benchmarks/alfworld_expert.py $(BENCH_ARGS)
+
 clean: ## Remove the environments, builds and caches; runs/ stays
-	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) $(TEXTWORLD) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last, so an interrupted install is taken up again.
@@ -59,6 +69,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	$(call create,$(OLDEST))
 	$(OLDEST)/bin/python -m pip install -q -c constraints-oldest.txt -e ".[train]" pytest
+	@touch $@
+
+# TextWorld compiles a planner: cmake and g++ must be there, and Python must be older than 3.13.
+$(TEXTWORLD)/.installed: pyproject.toml constraints-textworld.txt
+	$(call create,$(TEXTWORLD))
+	$(TEXTWORLD)/bin/python -m pip install -q -c constraints-textworld.txt -e ".[textworld]"
 	@touch $@
 
 define create

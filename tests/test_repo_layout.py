@@ -30,6 +30,7 @@ FILES = {
     "Makefile",
     "README.md",
     "constraints-oldest.txt",
+    "constraints-textworld.txt",
     "constraints.txt",
     "pyproject.toml",
 }
@@ -118,9 +119,12 @@ def test_pre_commit_needs_no_network() -> None:
     assert re.findall(r"^\s*- repo: (.*)$", text, re.MULTILINE) == ["local"]
 
 
-@pytest.mark.parametrize("extra", ["train", "dev"])
-def test_tested_set_pins_every_requirement(extra: str) -> None:
-    pinned = pins("constraints.txt")
+@pytest.mark.parametrize(
+    ("extra", "file"),
+    [("train", "constraints.txt"), ("dev", "constraints.txt"), ("textworld", "constraints-textworld.txt")],
+)
+def test_tested_set_pins_every_requirement(extra: str, file: str) -> None:
+    pinned = pins(file)
     wanted = [Requirement(line) for line in EXTRAS[extra]]
     assert [r.name for r in wanted if normal(r.name) not in pinned] == []
     assert [str(r) for r in wanted if pinned[normal(r.name)] not in r.specifier] == []
