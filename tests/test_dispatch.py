@@ -273,6 +273,9 @@ def test_alias_of_a_tool_calls_it_and_counts_as_a_repair():
         ({"bash": ("go",), "list_files": ("go",)}, "the alias go of list_files already means bash"),
         ({"bash": "go"}, r"write \('go',\)"),
         ({"bsh": ("go",)}, "bsh, which is no tool"),
+        ({"reset": ("restart",)}, "reset, which is no tool"),
+        ({"bash": ("Exec",)}, "the alias 'Exec' of bash is looked up as 'exec'; write that"),
+        ({"bash": ("functions.exec",)}, "looked up as 'exec'; write that"),
     ],
 )
 def test_alias_of_a_tool_that_means_no_single_tool_is_refused_with_the_class(aliases, message):

@@ -22,7 +22,7 @@ from typing import Any
 from .coerce import NULL_WORDS, CoercionError, accepts_none, coerce
 from .errors import ToolError
 
-__all__ = ["COMMON_ALIASES", "BoundCall", "ToolSignature", "parse_arguments", "resolve_tool"]
+__all__ = ["COMMON_ALIASES", "BoundCall", "ToolSignature", "parse_arguments", "plain_tool_name", "resolve_tool"]
 
 # Other names under which models give common parameters. An environment adds its own in `ToolEnv.aliases`.
 COMMON_ALIASES: dict[str, tuple[str, ...]] = {
@@ -200,20 +200,26 @@ def parse_arguments(tool: str, arguments: Any) -> dict[str, Any]:
     raise ToolError(f"The arguments of {tool} must be one JSON object of names and values, got {_show(arguments)}.")
 
 
+def plain_tool_name(name: str) -> str:
+    """A tool's name without spaces around it or a namespace before it, in lower case."""
+    return name.strip().rpartition(".")[2].lower()
+
+
 def resolve_tool(name: Any, tools: Iterable[str], aliases: Mapping[str, Iterable[str]] | None = None) -> str:
     """Return the tool meant by `name`: exact, or the only one that differs in case, spaces or a namespace prefix.
 
     Args:
         name: What the model wrote.
         tools: Names of the tools there are.
-        aliases: Tool -> other names to accept for it, where no tool is meant by its own.
+        aliases: Tool -> other names to accept for it, each as `plain_tool_name` writes it, where no tool is meant by its
+            own name.
 
     Raises:
         ToolError: There is no such tool; the sentence lists those there are.
     """
     names = sorted(tools)
     if isinstance(name, str):
-        plain = name.strip().rpartition(".")[2].lower()
+        plain = plain_tool_name(name)
         matches = [name] if name in names else [tool for tool in names if tool.lower() == plain]
         matches = matches or [tool for tool in names if plain in (aliases or {}).get(tool, ())]
         if len(matches) == 1:

@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from .dispatch import parse_arguments, resolve_tool
+from .dispatch import parse_arguments, plain_tool_name, resolve_tool
 from .episode import Episode
 from .errors import ToolError
 from .rows import EnvSpec, build_dataset
@@ -281,7 +281,7 @@ class ToolEnv(metaclass=EnvType):
 
 
 def _tool_alias_faults(cls: type[ToolEnv]) -> list[str]:
-    """What is wrong with `tool_aliases`: each must mean one tool, and be the name of none."""
+    """What is wrong with `tool_aliases`: each must mean one tool, be the name of none, and be found by `resolve_tool`."""
     public = [name for name, _ in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")]
     meant = {name.lower(): name for name in public}
     faults = []
@@ -290,7 +290,10 @@ def _tool_alias_faults(cls: type[ToolEnv]) -> list[str]:
         if isinstance(names, str):  # would be read by letters
             faults.append(f"tool_aliases of {tool} are {names!r}; write ({names!r},)")
             continue
-        faults += [] if tool in public else [f"tool_aliases name {tool}, which is no tool"]
-        faults += [f"the alias {name} of {tool} already means {meant[name]}" for name in names if name in meant]
+        faults += [] if tool in public and tool not in NOT_TOOLS else [f"tool_aliases name {tool}, which is no tool"]
+        for name in names:
+            plain = plain_tool_name(name)
+            faults += [] if name == plain else [f"the alias {name!r} of {tool} is looked up as {plain!r}; write that"]
+            faults += [f"the alias {name} of {tool} already means {meant[name]}"] if name in meant else []
         meant |= dict.fromkeys(names, tool)
     return faults
