@@ -211,8 +211,7 @@ def resolve_tool(name: Any, tools: Iterable[str], aliases: Mapping[str, Iterable
     Args:
         name: What the model wrote.
         tools: Names of the tools there are.
-        aliases: Tool -> other names to accept for it, each as `plain_tool_name` writes it, where no tool is meant by its
-            own name.
+        aliases: Tool -> other names to accept where no tool is meant by its own, as `plain_tool_name` writes them.
 
     Raises:
         ToolError: There is no such tool; the sentence lists those there are.

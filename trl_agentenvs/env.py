@@ -281,7 +281,7 @@ class ToolEnv(metaclass=EnvType):
 
 
 def _tool_alias_faults(cls: type[ToolEnv]) -> list[str]:
-    """What is wrong with `tool_aliases`: each must mean one tool, be the name of none, and be found by `resolve_tool`."""
+    """What is wrong with `tool_aliases`: each must mean one tool, be the name of none, and be found."""
     public = [name for name, _ in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")]
     meant = {name.lower(): name for name in public}
     faults = []
