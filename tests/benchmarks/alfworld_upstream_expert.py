@@ -22,8 +22,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path[0] = str(Path(__file__).resolve().parents[2])  # instead of this folder, whose alfworld.py would be imported
-
 from trl_agentenvs.alfworld import data
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.terminal import table
@@ -127,6 +125,7 @@ def main() -> int:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="of the expert's draws")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     arguments = parser.parse_args()
+    sys.path.remove(str(Path(__file__).resolve().parent))  # else the file alfworld.py in it would be imported
     games = [game for split in arguments.splits for game in data.game_ids(split, source="official")]
     figures = {"as it comes": measured(games, arguments.seeds, "alfworld's expert as it comes")}
     with mended():
