@@ -101,6 +101,7 @@ def test_admissible_commands_are_hidden_by_default_and_right_when_shown():
     text = env.reset(game=GAME)
     for command in walkthrough(GAME):
         listed = text.split("\n\nAdmissible commands: ")[1].split(", ")
+        assert sorted([*listed, "help"]) == env._engine.admissible()
         assert command in listed
         assert len(listed) == len(set(listed)) > 3
         text = env.act(command=command)
@@ -222,10 +223,17 @@ def test_row_that_cannot_start_does_not_leave_the_last_game_behind():
     assert env.get_reward() is None
 
 
-@pytest.mark.parametrize("options", [{"max_steps": 0}, {"max_steps": -5}])
-def test_impossible_option_is_refused(options):
-    with pytest.raises(ValueError, match="expected at least 1"):
-        ALFWorldEnv(**options)
+@pytest.mark.parametrize("value", [0, -5, 12.0, 12.5, "12", True, None, float("nan")])
+def test_limit_that_is_no_positive_integer_is_refused(value):
+    with pytest.raises(ValueError, match=r"got max_steps=.*; expected an integer of at least 1"):
+        ALFWorldEnv(max_steps=value)
+
+
+@pytest.mark.parametrize("name", ["show_admissible", "show_remaining", "tolerant"])
+@pytest.mark.parametrize("value", ["false", "true", 0, 1, None])
+def test_switch_that_is_neither_true_nor_false_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"got {name}=.*; expected true or false"):
+        ALFWorldEnv(**{name: value})
 
 
 def test_official_game_plays_by_its_path(official_games: Path):

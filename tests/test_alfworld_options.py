@@ -12,6 +12,7 @@ from trl_agentenvs.alfworld import data
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.alfworld.step_limit import LEAST_STEPS, expert_steps, step_limit_of
 from trl_agentenvs.alfworld.wording import Dialect
+from trl_agentenvs.trace import read_trace
 
 GAME = "generated:pick_and_place_simple:3"
 
@@ -177,3 +178,20 @@ def test_contract_is_kept_with_each_option(options: dict[str, Any], columns: dic
         return ("act", {"command": commands[len(seen) - 1]}) if len(seen) <= len(commands) else None
 
     assert check_env(ALFWorldEnv.configured(**options), rows, policy=policy) == []
+
+
+def test_reworded_command_shows_in_the_trace_at_its_turn(tmp_path):
+    trace_path = tmp_path / "trace.jsonl"
+    env = ALFWorldEnv(tolerant=True, trace_path=str(trace_path))
+    env.reset(game=GAME)
+    for command in ("look", "LOOK", "look"):
+        env.act(command=command)
+    env.get_reward()
+    (rollout,) = read_trace(trace_path).rollouts
+    assert [turn["repairs"] for turn in rollout.turns] == [{}, {"reworded_command": 1}, {}]
+
+
+@pytest.mark.parametrize("multiple", [float("nan"), 1e300])
+def test_multiple_beyond_all_columns_is_refused(multiple):
+    with pytest.raises(ValueError, match="up to 1000"):
+        step_limit_of(GAME, multiple)

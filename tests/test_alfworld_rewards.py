@@ -10,6 +10,7 @@ import pytest
 from trl_agentenvs import ALFWorldEnv, StopReason
 from trl_agentenvs.alfworld import data
 from trl_agentenvs.alfworld.engine import Engine
+from trl_agentenvs.alfworld.env import MAX_WEIGHT
 from trl_agentenvs.alfworld.expert import Expert
 from trl_agentenvs.alfworld.planner import plan
 from trl_agentenvs.alfworld.rewards import COMPARED_CHARS, Repeats, Subgoals
@@ -251,8 +252,13 @@ def test_reward_is_the_sum_of_its_parts():
     assert env.get_reward() == pytest.approx(sum(env._reward_parts.values()))
 
 
-@pytest.mark.parametrize("name", ALL_PARTS)
-@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
-def test_weight_that_would_turn_the_reward_round_is_refused(name, value):
-    with pytest.raises(ValueError, match=f"got {name}="):
+@pytest.mark.parametrize("name", ["win_reward", "step_cost", *ALL_PARTS])
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), 1e308, 10**400, "0.1", True, None])
+def test_weight_that_would_turn_or_lose_the_reward_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"got {name}=.*; expected a number from 0 to "):
         ALFWorldEnv(**{name: value})
+
+
+def test_largest_weights_give_a_reward_all_the_same():
+    weights = dict.fromkeys(["win_reward", "step_cost", *ALL_PARTS], MAX_WEIGHT)
+    assert played(GAME, ["look", "look", *solution(GAME)], **weights).get_reward() is not None

@@ -295,3 +295,22 @@ def test_printable_text_keeps_letters_of_all_languages():
 
 def test_long_cells_are_cut():
     assert len(table(["a"], [["x" * 10**6]], "l").splitlines()[2]) == CELL_CHARS
+
+
+def test_repairs_noted_beside_a_call_are_those_that_the_metrics_count(path):
+    env = Lamp(trace_path=str(path))
+    env.reset()
+    env._note_repair("malformed_call")
+    env.switch(lamp="desk", times="2")
+    env._note_repair("malformed_call")
+    env.switch(lamp="desk", times=2)
+    env.get_reward()
+    rollout = read_trace(path).rollouts[-1]
+    assert [turn["repairs"] for turn in rollout.turns] == [
+        {"malformed_call": 1, "coerced_argument": 1},
+        {"malformed_call": 1},
+    ]
+    counted = summarize([rollout]).repairs
+    assert {f"repairs/{kind}": count for kind, count in counted.items()} | {"repairs": 3.0} == {
+        name: figure for name, figure in env._metrics().items() if name.startswith("repairs")
+    }

@@ -49,6 +49,7 @@ class Episode:
         self.tool_errors = 0
         self.tool_s = 0.0
         self.repairs: Counter[str] = Counter()
+        self._traced_repairs: Counter[str] = Counter()
         self.tokens: dict[str, int] = {}
         self.reward_parts: dict[str, float] = {}
         self.reward: float | None = None
@@ -73,6 +74,12 @@ class Episode:
             return False
         self.begun += 1
         return True
+
+    def untraced_repairs(self) -> Counter[str]:
+        """Repairs since this was last asked, for the event of a turn: those of its call, and those noted beside it."""
+        untraced = self.repairs - self._traced_repairs
+        self._traced_repairs = self.repairs.copy()
+        return untraced
 
     def end(self, reason: StopReason) -> None:
         """End the episode. The first reason stays: an episode ends once."""

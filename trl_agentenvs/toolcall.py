@@ -150,7 +150,7 @@ class ToolCall:
             turn=episode.turns,
             tool=_brief(self.tool),
             arguments={_brief(name): _brief(value) for name, value in self.arguments.items()},
-            repairs=dict(self.repairs),
+            repairs=dict(episode.untraced_repairs() if self.counts else self.repairs),
             result_chars=len(text),
             wall_s=round(wall_s, 6),
             error=self.error if self.counts else "after_end",

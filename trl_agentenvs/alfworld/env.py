@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,9 @@ from trl_agentenvs.errors import ToolError
 from trl_agentenvs.stop import StopReason
 
 __all__ = ["ALFWorldEnv"]
+
+MAX_WEIGHT = 1e9
+"""Largest weight of a part of the reward; with it no sum of parts overflows."""
 
 _PUT = re.compile(r"(?:move|put) (\w+ \d+) (?:to|in/on) (\w+ \d+)")
 
@@ -85,7 +87,7 @@ class ALFWorldEnv(ToolEnv):
 
         Args:
             max_steps: Commands after which the episode ends, where the row has no limit of its own.
-            show_admissible: Append the commands that are possible now to each observation.
+            show_admissible: Append the commands that are possible now to each observation, all but `help`.
             show_remaining: Append how many commands are left.
             tolerant: Where the game refuses a command, try it in lower case, without quotes, further spaces and a dot
                 at its end, and with the game's own word for putting ("put O in/on R", "move O to R"). Counted as the
@@ -100,25 +102,19 @@ class ALFWorldEnv(ToolEnv):
             trace_path: See `ToolEnv`.
 
         Raises:
-            ValueError: `max_steps` is below 1, or one of the last three numbers is negative or not finite.
+            ValueError: `max_steps` is no integer of at least 1, a switch is no bool, or a weight is negative, above
+                `MAX_WEIGHT` or no number.
         """
-        for name, value in (
-            ("subgoal_reward", subgoal_reward),
-            ("efficiency_reward", efficiency_reward),
-            ("repeat_cost", repeat_cost),
-        ):
-            if not 0 <= value < math.inf:
-                raise ValueError(f"got {name}={value}; expected a finite number of 0 or more")
         super().__init__(strict=strict, trace_path=trace_path)
         self.max_turns = self._max_steps = _checked_limit(max_steps)
-        self._show_admissible = show_admissible
-        self._show_remaining = show_remaining
-        self._tolerant = tolerant
-        self._win_reward = win_reward
-        self._step_cost = step_cost
-        self._subgoal_reward = subgoal_reward
-        self._efficiency_reward = efficiency_reward
-        self._repeat_cost = repeat_cost
+        self._show_admissible = _checked_switch("show_admissible", show_admissible)
+        self._show_remaining = _checked_switch("show_remaining", show_remaining)
+        self._tolerant = _checked_switch("tolerant", tolerant)
+        self._win_reward = _checked_weight("win_reward", win_reward)
+        self._step_cost = _checked_weight("step_cost", step_cost)
+        self._subgoal_reward = _checked_weight("subgoal_reward", subgoal_reward)
+        self._efficiency_reward = _checked_weight("efficiency_reward", efficiency_reward)
+        self._repeat_cost = _checked_weight("repeat_cost", repeat_cost)
 
     def reset(
         self,
@@ -218,7 +214,8 @@ class ALFWorldEnv(ToolEnv):
         if self._show_remaining:
             paragraphs.append(f"Steps left: {left}.")
         if self._show_admissible:
-            paragraphs.append(f"Admissible commands: {', '.join(self._engine.admissible())}")
+            shown = (command for command in self._engine.admissible() if command != "help")
+            paragraphs.append(f"Admissible commands: {', '.join(shown)}")
         if self._hints is not None and left > 0:
             hint = self._hints.hint(turn, self._engine)
             paragraphs += [hint] if hint else []
@@ -276,10 +273,23 @@ class ALFWorldEnv(ToolEnv):
         return game if game.startswith("generated:") else "/".join(Path(game).parts[-3:-1]) or game
 
 
-def _checked_limit(max_steps: int) -> int:
-    if max_steps < 1:
-        raise ValueError(f"got max_steps={max_steps}; expected at least 1")
+def _checked_limit(max_steps: object) -> int:
+    if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
+        raise ValueError(f"got max_steps={max_steps!r}; expected an integer of at least 1")
     return max_steps
+
+
+def _checked_switch(name: str, value: object) -> bool:
+    """A switch; "false", as a string, is none, and would switch on what it is to switch off."""
+    if not isinstance(value, bool):
+        raise ValueError(f"got {name}={value!r}; expected true or false")
+    return value
+
+
+def _checked_weight(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_WEIGHT:
+        raise ValueError(f"got {name}={value!r}; expected a number from 0 to {MAX_WEIGHT:g}")
+    return float(value)
 
 
 def _reworded(command: str, dialect: Dialect) -> str:

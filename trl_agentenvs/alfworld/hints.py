@@ -2,9 +2,10 @@
 
 What is covered: two kinds of hint, the next command of a player with full knowledge, and a summary of what this player
 has observed so far; and a schedule that turns the place of a row among the rows of a run into columns of that row. What
-a turn shows follows from the row alone, so all rollouts of a group read the same hint at the same turn, in any process
-and after a resume. What is not covered: the order in which a trainer draws the rows. It must be theirs, and each must
-be drawn once, or nothing fades.
+a turn shows follows from the row alone: all rollouts of a group get a hint of the same kind at the same turn, in any
+process and after a resume. What it says follows from what they did. What is not covered: a call that never reaches the
+game, whose answer shows nothing but what is wrong with it; and the order in which a trainer draws the rows. It must be
+theirs, and each must be drawn once, or nothing fades.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class HintSchedule:
 
     def __post_init__(self) -> None:
         """Refuse numbers that describe no schedule."""
-        if self.action_turns < 0:
+        if not 0 <= self.action_turns < math.inf:
             raise ValueError(f"got action_turns={self.action_turns}; expected 0 or more")
         for name in ("action_chance", "state_chance"):
             if not 0 <= getattr(self, name) <= 1:
@@ -148,7 +149,7 @@ def _next_command(engine: Engine) -> str:
         commands = plan(engine)
     except PlanError:
         return ""
-    return f"Hint: {commands[0]}." if commands else ""
+    return f"Hint: {commands[0]}" if commands else ""  # without a dot, which the game would refuse
 
 
 class Notes:

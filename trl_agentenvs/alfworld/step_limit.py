@@ -14,11 +14,14 @@ from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.alfworld.expert import Expert, ExpertError
 from trl_agentenvs.alfworld.game import Game
 
-__all__ = ["LEAST_STEPS", "expert_steps", "step_limit_of"]
+__all__ = ["LEAST_STEPS", "MAX_MULTIPLE", "expert_steps", "step_limit_of"]
 
 LEAST_STEPS = 10
 """The least limit. Where the expert is lucky it wins in four commands, and a multiple of that would punish who looks
 elsewhere first; this leaves the six commands it takes to go to three wrong receptacles and open them."""
+
+MAX_MULTIPLE = 1000
+"""Largest multiple: far above it a limit would not fit into a column of integers."""
 
 _EXPERT_STEPS = 200  # more than there is to do in any room
 
@@ -43,17 +46,18 @@ def step_limit_of(game_id: str, multiple: float) -> int | None:
 
     Args:
         game_id: Id of the game.
-        multiple: How many times the commands of the expert, or of the walkthrough where the expert does not win.
+        multiple: How many times the commands of the expert, or of the walkthrough where the expert does not win; up to
+            `MAX_MULTIPLE`.
 
     Returns:
         At least `LEAST_STEPS`; None if there is no walkthrough either.
 
     Raises:
-        ValueError: `multiple` is not above 0, or the game cannot be loaded.
+        ValueError: `multiple` is out of its range, or the game cannot be loaded.
         FileNotFoundError: There is no such file.
     """
-    if not 0 < multiple < math.inf:
-        raise ValueError(f"got step_limit={multiple}; expected a number above 0")
+    if not 0 < multiple <= MAX_MULTIPLE:
+        raise ValueError(f"got step_limit={multiple}; expected a number above 0 and up to {MAX_MULTIPLE}")
     game = data.load(game_id)
     steps = expert_steps(game) or len(game.walkthrough)
     return max(LEAST_STEPS, math.ceil(multiple * steps)) if steps else None
