@@ -157,10 +157,11 @@ def test_a_faulty_generated_id_is_refused_with_the_form(game: str) -> None:
             function(game)
 
 
-@pytest.mark.parametrize("game", ["", None, 7, ["x"]])
+@pytest.mark.parametrize("game", ["", None, 7, ["x"], b"x", b"generated:pick_and_place_simple:1", Path])
 def test_what_is_no_id_at_all_is_refused(game: object) -> None:
-    with pytest.raises(ValueError, match="expected 'generated:TYPE:SEED' or the path of a game file"):
-        data.load(game)  # type: ignore[arg-type]
+    for function in (data.load, data.task_type_of):
+        with pytest.raises(ValueError, match="expected 'generated:TYPE:SEED' or the path of a game file"):
+            function(game)  # type: ignore[arg-type]
 
 
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
@@ -274,3 +275,30 @@ def test_the_real_official_games_are_found(official_games: Path, monkeypatch: py
         games = data.game_ids(split)
         assert len(games) >= 6
         assert {data.task_type_of(game) for game in games} == set(data.TASK_TYPES)
+
+
+@pytest.mark.parametrize("split", data.SPLITS)
+def test_every_game_lists_the_split_and_for_endless_all_further_games(split: str) -> None:
+    assert data.every_game(split) == data.game_ids(split)
+    endless = data.every_game(split, "endless")
+    assert set(data.game_ids(split, "endless", n=50)) <= set(endless)
+    with pytest.raises(ValueError, match=f"only {len(endless)} endless"):
+        data.game_ids(split, "endless", n=len(endless) + 1)
+
+
+@pytest.mark.parametrize(("split", "source"), [("trian", "endless"), ("trian", "auto"), ("train", "engless")])
+def test_an_unknown_split_or_source_is_refused(split: str, source: str) -> None:
+    with pytest.raises(ValueError, match=r"got the (split 'trian'|source 'engless'); expected one of"):
+        data.every_game(split, source)
+
+
+def test_a_file_changed_under_its_old_size_and_date_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "game.tw-pddl"
+    games = [json.dumps(game_file("pick_and_place_simple", seed)) for seed in (0, 1)]
+    size = max(map(len, games))
+    intros = []
+    for game in games:
+        path.write_text(game.ljust(size), encoding="utf-8")
+        os.utime(path, ns=(1, 1))
+        intros.append(data.load(path).intro)
+    assert intros[0] != intros[1]

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from trl_agentenvs.alfworld import data
-from trl_agentenvs.alfworld.subsets import every_game, share, stratified_order
+from trl_agentenvs.alfworld.subsets import share, stratified_order
 
 OFFICIAL_TRAIN = {
     "look_at_obj_in_light": 308,
@@ -104,18 +104,3 @@ def test_the_games_that_are_given_stay_as_they_are() -> None:
 def test_no_games_have_an_empty_order() -> None:
     assert stratified_order([]) == []
     assert share([], Fraction(1)) == 0
-
-
-@pytest.mark.parametrize("split", data.SPLITS)
-def test_every_game_lists_the_split_and_for_endless_all_further_games(split: str) -> None:
-    assert every_game(split) == data.game_ids(split)
-    endless = every_game(split, "endless")
-    assert set(data.game_ids(split, "endless", n=50)) <= set(endless)
-    with pytest.raises(ValueError, match=f"only {len(endless)} endless"):
-        data.game_ids(split, "endless", n=len(endless) + 1)
-
-
-@pytest.mark.parametrize(("split", "source"), [("trian", "endless"), ("trian", "auto"), ("train", "engless")])
-def test_an_unknown_split_or_source_is_refused(split: str, source: str) -> None:
-    with pytest.raises(ValueError, match=r"got the (split 'trian'|source 'engless'); expected one of"):
-        every_game(split, source)

@@ -31,7 +31,7 @@ from trl_agentenvs.alfworld.game_cache import load_game
 from trl_agentenvs.alfworld.generate import FIRST_FREE_SEED, TASK_TYPES, UNSEEN_FREE_SEEDS, generate, scene_of
 from trl_agentenvs.alfworld.official import DATA_VARIABLE, SPLITS, local_path, official_ids, official_task_type
 
-__all__ = ["CACHED_GAMES", "SOURCES", "SPLITS", "TASK_TYPES", "game_ids", "load", "task_type_of"]
+__all__ = ["CACHED_GAMES", "SOURCES", "SPLITS", "TASK_TYPES", "every_game", "game_ids", "load", "task_type_of"]
 
 SOURCES = ("auto", "official", "generated", "endless")
 """Where games come from: official files, the bundled generated games, or further generated ones beyond those; "auto" is
@@ -62,12 +62,7 @@ def load(game_id: str | os.PathLike[str]) -> Game:
         GameFileError: The file is no playable ALFWorld game.
         ValueError: The id starts with "generated:" but is none.
     """
-    try:
-        name = os.fspath(game_id)
-    except TypeError:
-        name = ""
-    if not name:
-        raise ValueError(f"got the game id {game_id!r}; expected 'generated:TYPE:SEED' or the path of a game file")
+    name = _name(game_id)
     if name.startswith(_PREFIX):
         return _generated(*_type_and_seed(name))
     name = local_path(name)
@@ -75,7 +70,7 @@ def load(game_id: str | os.PathLike[str]) -> Game:
         stat = os.stat(name)
     except (OSError, ValueError):
         return load_game(name)  # raises with the reason
-    return _official(name, stat.st_mtime_ns, stat.st_size)
+    return _official(name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 @lru_cache(maxsize=CACHED_GAMES)
@@ -84,11 +79,11 @@ def _generated(task_type: str, seed: int) -> Game:
 
 
 @lru_cache(maxsize=CACHED_GAMES)
-def _official(path: str, changed_ns: int, size_bytes: int) -> Game:
+def _official(path: str, size_bytes: int, changed_ns: int, status_changed_ns: int) -> Game:
     return load_game(path)
 
 
-def task_type_of(game_id: str) -> str | None:
+def task_type_of(game_id: str | os.PathLike[str]) -> str | None:
     """The task type that an id names, without loading the game.
 
     Args:
@@ -100,9 +95,8 @@ def task_type_of(game_id: str) -> str | None:
     Raises:
         ValueError: The id starts with "generated:" but is none.
     """
-    if game_id.startswith(_PREFIX):
-        return _type_and_seed(game_id)[0]
-    return official_task_type(game_id)
+    name = _name(game_id)
+    return _type_and_seed(name)[0] if name.startswith(_PREFIX) else official_task_type(name)
 
 
 def game_ids(
@@ -147,6 +141,32 @@ def game_ids(
         ids = _generated_ids(seeds[split], kinds, max_receptacles)
     hint = "ask for fewer limits" if source == "endless" else "or use source='endless'"
     return _drawn(ids, split, n, seed, f"{source} {split} games fit; lower n, {hint}")
+
+
+def every_game(split: str, source: str = "auto") -> list[str]:
+    """All games of a split; those of "endless", too, of which there are up to 360,000.
+
+    Args:
+        split: One of `SPLITS`.
+        source: One of `SOURCES`.
+
+    Raises:
+        ValueError: An unknown split or source.
+        FileNotFoundError: There are no official games where ALFWORLD_DATA points.
+        OSError: A folder of them cannot be read.
+    """
+    if source == "endless":
+        _check_split(split)
+        return _generated_ids(_FURTHER_SEEDS[split], TASK_TYPES, None)
+    return game_ids(split, source=source)
+
+
+def _name(game_id: object) -> str:
+    """A game id as text."""
+    name = os.fspath(game_id) if isinstance(game_id, str | os.PathLike) else ""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"got the game id {game_id!r}; expected 'generated:TYPE:SEED' or the path of a game file")
+    return name
 
 
 def _check_split(split: str) -> None:

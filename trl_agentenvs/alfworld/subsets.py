@@ -15,25 +15,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from trl_agentenvs.alfworld import data
-from trl_agentenvs.alfworld.generate import TASK_TYPES
 
-__all__ = ["every_game", "share", "stratified_order"]
-
-
-def every_game(split: str, source: str = "auto") -> list[str]:
-    """All games of a split; those of "endless", too, of which there are up to 360,000.
-
-    Args:
-        split: One of `data.SPLITS`.
-        source: One of `data.SOURCES`.
-
-    Raises:
-        ValueError: An unknown split or source.
-        FileNotFoundError: There are no official games where ALFWORLD_DATA points.
-    """
-    if source == "endless" and split in data.SPLITS:
-        return data._generated_ids(data._FURTHER_SEEDS[split], TASK_TYPES, None)
-    return data.game_ids(split, source=source)
+__all__ = ["share", "stratified_order"]
 
 
 def stratified_order(games: Iterable[str], seed: int = 0) -> list[str]:

@@ -27,7 +27,7 @@ from trl_agentenvs.alfworld import data
 from trl_agentenvs.alfworld.demos import shortest_demo
 from trl_agentenvs.alfworld.env import ALFWorldEnv
 from trl_agentenvs.alfworld.official import portable_id
-from trl_agentenvs.alfworld.subsets import every_game, share, stratified_order
+from trl_agentenvs.alfworld.subsets import share, stratified_order
 from trl_agentenvs.arguments import ArgumentParser, positive_int
 from trl_agentenvs.terminal import printable
 
@@ -62,7 +62,7 @@ def main(argv: Sequence[str], program: str) -> int:
     options = _env_options(args.env_options, args.max_steps)
     if args.source == "endless" and args.count is None and args.fraction is None:
         raise ValueError("got --source endless without a number; add --count or --fraction")
-    games = stratified_order(every_game(args.split, args.source), args.seed)
+    games = stratified_order(data.every_game(args.split, args.source), args.seed)
     source = args.source if args.source != "auto" else "generated" if games[0].startswith("generated:") else "official"
     wanted = _wanted(args.count, args.fraction, games, f"{source} {args.split}")
     tools = _schemas(ALFWorldEnv(**options))
