@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pickle
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -253,3 +254,20 @@ def test_a_grammar_of_a_megabyte_is_read_in_linear_time() -> None:
 def test_not_of_a_changing_fact_is_refused_even_inside() -> None:
     with pytest.raises(GoalError, match="can change"):
         compile_goal(parse("(and (isHot cup) (not (isHot mug)))"), OBJECTS, STATIC)
+
+
+def test_something_in_the_room_without_coordinates_is_refused():
+    receptacle = re.search(r"\(receptacleatlocation (\S+) ", GOOD["pddl_problem"], re.IGNORECASE)
+    assert receptacle is not None
+    with pytest.raises(GameFileError, match="box, which is in the room, has no coordinates in its name"):
+        Game.from_dict(_problem(receptacle[1], "box"))
+
+
+def test_something_that_lies_about_and_is_no_object_is_refused():
+    game = game_file("pick_and_place_simple", 0)
+    lying = re.search(r"\(inreceptacle (\S+) ", game["pddl_problem"], re.IGNORECASE)
+    assert lying is not None
+    problem = re.sub(rf"(\b{lying[1]}) - object\b", r"\1 - thing", game["pddl_problem"])
+    assert problem != game["pddl_problem"]
+    with pytest.raises(GameFileError, match="is no object: 'thing'"):
+        Game.from_dict({**game, "pddl_problem": problem})

@@ -236,6 +236,7 @@ def _indexed(problem: Problem, task: str) -> dict[str, Any]:
     for thing, outer in of["inreceptacleobject"]:
         inside.setdefault(outer, []).append(thing)
     name_of = _readable_names(problem, agent)
+    _check_names(problem, of)
     here = receptacles_at.get(start)
     view = (
         wording.facing_text([name_of[r] for r in here], ())
@@ -262,6 +263,17 @@ def _indexed(problem: Problem, task: str) -> dict[str, Any]:
         "inside_object": {outer: tuple(things) for outer, things in inside.items()},
         "able": {name: frozenset(fact[0] for fact in of[name]) for name, arity in STATIC_ARITY.items() if arity == 1},
     }
+
+
+def _check_names(problem: Problem, of: Mapping[str, list[Fact]]) -> None:
+    """Refuse a room in which something has a name that commands could list but not give."""
+    things = {fact[0] for fact in (*of["inreceptacle"], *of["objectatlocation"])} | {held for _, held in of["holds"]}
+    for thing in sorted(things):
+        if problem.objects[thing] != "object":
+            raise GoalError(f"{thing}, which lies about or is held, is no object: {problem.objects[thing]!r}")
+    for name in sorted(things.union(receptacle for receptacle, _ in of["receptacleatlocation"])):
+        if "_bar_" not in name:
+            raise GoalError(f"{name}, which is in the room, has no coordinates in its name")
 
 
 def _by_first(pairs: list[Fact]) -> dict[str, str]:
