@@ -124,3 +124,11 @@ def test_a_process_killed_while_it_writes_leaves_a_cache_that_works(tmp_path: Pa
         assert cache.get("key") in (None, "text" * 50_000)
         cache.put("other", "text")
         assert cache.get("other") == "text"
+
+
+def test_faults_between_successes_do_not_end_the_use_of_a_cache(tmp_path: Path) -> None:
+    cache = CacheFile(tmp_path / "cache.sqlite", "1")
+    cache.put("key", "text")
+    for _ in range(5):
+        cache._note(OSError("locked"))
+        assert cache.get("key") == "text"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -305,3 +306,19 @@ def test_a_portable_id_that_is_nowhere_is_told_with_its_place(tmp_path: Path, mo
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=f"{tmp_path}/json_2.1.1/train/a/b/game.tw-pddl"):
         data.load("json_2.1.1/train/a/b/game.tw-pddl")
+
+
+def test_a_game_that_may_not_be_looked_at_is_listed_so_that_loading_it_says_why(
+    train: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = str(add(train))
+    look = os.stat
+
+    def refuse(path: Any, **options: Any) -> os.stat_result:
+        if os.fspath(path) == hidden:
+            raise PermissionError(errno.EACCES, "Permission denied", hidden)
+        return look(path, **options)
+
+    monkeypatch.setattr(official.os, "stat", refuse)
+    assert [game.state for game in scan(train)] == [State.UNREADABLE]
+    assert listed() == [hidden]

@@ -63,6 +63,7 @@ class CacheFile:
             if not _is_damage(error):  # damage is mended by the next put
                 self._note(error)
             return None
+        self._faults = 0
         if row is None:
             return None
         checksum, packed = row

@@ -13,6 +13,7 @@ What is not covered: whether a listed game can be played and won; `trl-agentenvs
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -70,6 +71,7 @@ DATA_FOLDER = "json_2.1.1"
 
 _GAME_FILE = "game.tw-pddl"
 _LAYOUT_PARTS = 5  # json_2.1.1/SPLIT/TASK/TRIAL/game.tw-pddl
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # also a link to nowhere or to itself
 _UNSUPPORTED = ("movable", "Sliced")  # in the name of a task's folder, as in alfworld's loader
 _RECEPTACLE = re.compile(r"\(\s*receptacleatlocation\s+([^\s()?]+)", re.IGNORECASE)
 
@@ -229,8 +231,9 @@ def scan(folder: Path) -> list[OfficialGame]:
             kind = official_task_type(path)
             try:
                 stat = os.stat(path)
-            except OSError:  # not there, or a link to nowhere
-                games.append(OfficialGame(path, kind, State.MISSING))
+            except OSError as error:
+                state = State.MISSING if error.errno in _NOT_THERE else State.UNREADABLE
+                games.append(OfficialGame(path, kind, state))
                 continue
             if any(word in name for word in _UNSUPPORTED for name in (task, trial)):
                 games.append(OfficialGame(path, kind, State.UNSUPPORTED))
