@@ -262,3 +262,35 @@ def test_a_short_write_is_continued(out: Path, monkeypatch) -> None:
     monkeypatch.setattr(demo_file, "open", opened, raising=False)
     assert run(out, "--count", "12") == 0
     assert out.read_bytes() == twelve()
+
+
+# Others who write
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_second_recording_into_the_same_file_is_refused_and_changes_nothing(out: Path, capsys, overwrite) -> None:
+    assert run(out, "--count", "4") == 0
+    before = out.read_bytes(), meta(out)
+    capsys.readouterr()
+    with demo_file.DemoFile(out, meta(out)["settings"]):
+        words = complaint(capsys, out, "--count", "4", *["--overwrite"] * overwrite)
+    assert "which another process is writing; wait for its end, or choose another --out" in words
+    assert (out.read_bytes(), meta(out)) == before
+    assert run(out, "--count", "4", *["--overwrite"] * overwrite) == 0
+
+
+def test_a_recording_that_fails_lets_the_next_one_in(out: Path, capsys) -> None:
+    assert run(out, "--count", "4") == 0
+    capsys.readouterr()
+    assert "expected count=4" in complaint(capsys, out, "--count", "5")
+    assert run(out, "--count", "4") == 0
+
+
+def test_the_file_to_which_the_program_prints_is_refused(repo: Path, tmp_path: Path) -> None:
+    printed = tmp_path / "printed.jsonl"
+    command = [sys.executable, "-m", "trl_agentenvs.cli", *COMMAND, "--count", "1", "--out", "/dev/stdout"]
+    with printed.open("wb") as stdout:
+        done = subprocess.run(command, cwd=repo, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert "got --out /dev/stdout, where this program prints" in done.stderr
+    assert printed.read_bytes() == b""

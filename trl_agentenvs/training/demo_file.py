@@ -3,14 +3,18 @@
 `demos.jsonl` holds a row a line. `demos.jsonl.meta.json` holds the settings of the recording and, when it is finished,
 what it found. A row is on disk before the next one is made: after `kill -9` the complete rows are kept, a line that was
 cut short is not, and the recording goes on behind them. Rows of different settings are never mixed, and nothing is
-replaced that was not made by the same recording, unless that is asked for.
+replaced that was not made by the same recording, unless that is asked for. A second process that would write the same
+file is refused, where the file system has locks.
 
-What is not covered: two processes that write the same file at once, and a power failure within a second after a row.
+What is not covered: a power failure within a second after a row.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import sys
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,13 +57,15 @@ class DemoFile:
         last_line: The last of them as it stands in the file.
 
     Raises:
-        ValueError: There is a file that was made otherwise, or something that is no file.
+        ValueError: There is a file that was made otherwise, one that another process writes, or no regular file.
         OSError: It cannot be written.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any], *, overwrite: bool = False) -> None:
         if path.exists() and not path.is_file():
             raise ValueError(f"got --out {path}, which is no regular file; expected the name of a file to write")
+        if path.exists() and _is_printed_to(path):
+            raise ValueError(f"got --out {path}, where this program prints; expected the name of another file")
         if not path.parent.is_dir():
             raise ValueError(f"got --out {path}, but there is no folder {path.parent}; make it first")
         self.path = path
@@ -67,18 +73,15 @@ class DemoFile:
         self.kept: deque[KeptRow] = deque()
         self.last_line = b""
         self._settings = dict(settings)
-        goes_on = path.exists() and path.stat().st_size > 0 and not overwrite
-        complete_bytes = 0
-        if goes_on:
-            self._check_settings()
-            complete_bytes = self._read_complete_rows()
         try:
-            self._file = open(path, "r+b" if goes_on else "wb", buffering=0)  # noqa: SIM115 - __exit__ closes it
-            self._file.seek(complete_bytes)
-            if not goes_on:
-                self._write_meta({})
+            self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 - __exit__ closes it
         except OSError as error:
             raise self._cannot_write(error) from error
+        try:
+            self._begin(overwrite)
+        except BaseException:
+            self._file.close()
+            raise
 
     def __enter__(self) -> DemoFile:
         return self
@@ -121,6 +124,35 @@ class DemoFile:
         """The error of a file whose rows are not those that this recording makes."""
         return ValueError(f"{self.path} holds other rows than this command makes: {what}; {_CHOICE}")
 
+    def _begin(self, overwrite: bool) -> None:
+        """Go on behind the complete rows of an earlier run, or begin with an empty file."""
+        self._lock()
+        if self.path.stat().st_size > 0 and not overwrite:
+            self._check_settings()
+            self._file.seek(self._read_complete_rows())
+            return
+        try:
+            self._file.seek(0)
+            self._file.truncate()
+            self._write_meta({})
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def _lock(self) -> None:
+        """Keep other recordings out until the file is closed."""
+        if sys.platform == "win32":
+            return
+        import fcntl
+
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"got --out {self.path}, which another process is writing; wait for its end, or choose another --out"
+            ) from None
+        except OSError:  # a file system without locks
+            return
+
     def _write_meta(self, more: Mapping[str, Any]) -> None:
         text = json.dumps({"settings": self._settings, **more}, indent=1) + "\n"
         unfinished = self.meta_path.with_name(self.meta_path.name + ".tmp")
@@ -161,3 +193,12 @@ class DemoFile:
 
     def _cannot_write(self, error: OSError) -> OSError:
         return OSError(f"cannot write {self.path}: {error.strerror or error}")
+
+
+def _is_printed_to(path: Path) -> bool:
+    """Whether a file is where standard output or error goes, as /dev/stdout is."""
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):  # closed
+            if os.path.samestat(path.stat(), os.fstat(stream)):
+                return True
+    return False
