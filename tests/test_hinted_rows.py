@@ -128,3 +128,8 @@ def test_unknown_schedule_is_told():
     playable, sentences = open_environment(resolved("--n_train", "2", "--data_options", '{"hint": "all"}'))
     assert playable is None
     assert "expected one of both, action, state" in sentences[0]
+
+
+def test_last_row_without_hints_of_its_own_ends_them():
+    rows = [*hinted(8).to_list()[:4], *({"game": str(i)} for i in range(4, 8))]
+    assert findings(resolved("--num_train_epochs", "1"), Dataset.from_list(rows)) == []

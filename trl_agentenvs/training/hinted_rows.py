@@ -50,7 +50,7 @@ def fit_hints(resolved: Resolved, rows: Dataset) -> Iterator[Obstacle]:
             f"the run draws {drawn} rows, but there are {n}, so hints that have faded start again; use {once}",
             stops=False,
         )
-    elif any(rows[max(drawn, 1) - 1][chance] > FADED_CHANCE for chance in rows.column_names if _is_chance(chance)):
+    elif any(_chance(rows[max(drawn, 1) - 1], column) > FADED_CHANCE for column in rows.column_names):
         yield Obstacle(
             f"the run draws {drawn} of {n} rows, so hints do not fade to their end; use --n_train {drawn}", stops=False
         )
@@ -71,5 +71,6 @@ def rows_drawn(values: Mapping[str, Any], n: int) -> int:
     return int(values["max_steps"] * a_step // reused)
 
 
-def _is_chance(column: str) -> bool:
-    return column.startswith(HINT_COLUMNS) and column.endswith("_chance")
+def _chance(row: Mapping[str, Any], column: str) -> float:
+    """The chance that a column says; 0 where it says none, or the row has none, as unhinted rows."""
+    return (row[column] or 0.0) if column.startswith(HINT_COLUMNS) and column.endswith("_chance") else 0.0
