@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.alfworld_config import MAX_STEPS, config_of
 from trl_agentenvs.alfworld.data import TASK_TYPES
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.alfworld.expert import Expert
@@ -18,13 +20,12 @@ from trl_agentenvs.alfworld.generate import game_file
 from trl_agentenvs.alfworld.rounds import shuffled_rounds
 from trl_agentenvs.alfworld.tw_env import TASK_TYPE_NUMBERS, AlfredTWEnv, TextBatchEnv
 
-PATH_SETTINGS = {
-    "train": "data_path",
-    "eval_in_distribution": "eval_id_data_path",
-    "eval_out_of_distribution": "eval_ood_data_path",
+FOLDERS = {
+    "train": "train",
+    "eval_in_distribution": "valid_seen",
+    "eval_out_of_distribution": "valid_unseen",
 }
 EVALUATION = "eval_in_distribution"
-MAX_STEPS = 40
 
 
 def write_game(folder: Path, task: str, seed: int = 1, **changed: Any) -> Path:
@@ -39,36 +40,13 @@ def write_game(folder: Path, task: str, seed: int = 1, **changed: Any) -> Path:
 
 @pytest.fixture
 def games(tmp_path: Path) -> Path:
-    """A folder with one game of each type."""
+    """The folder of the splits: train holds one game of each type, and the two others are links to it."""
+    train = tmp_path / "json_2.1.1" / "train"
     for task_type in TASK_TYPES:
-        write_game(tmp_path, f"{task_type}-Mug-None-Desk-308")
-    return tmp_path
-
-
-def config_of(games: Path, **changed: Any) -> dict[str, Any]:
-    """A config like alfworld's; `changed` names section and setting, joined by __."""
-    config: dict[str, Any] = {
-        "dataset": {
-            "data_path": str(games),
-            "eval_id_data_path": str(games),
-            "eval_ood_data_path": str(games),
-            "num_train_games": -1,
-            "num_eval_games": -1,
-        },
-        "env": {
-            "goal_desc_human_anns_prob": 0.0,
-            "domain_randomization": False,
-            "task_types": [1, 2, 3, 4, 5, 6],
-            "expert_type": "handcoded",
-        },
-        "general": {"training_method": "dqn"},
-        "rl": {"training": {"max_nb_steps_per_episode": MAX_STEPS}},
-        "dagger": {"training": {"max_nb_steps_per_episode": 7}},
-    }
-    for key, value in changed.items():
-        section, _, name = key.partition("__")
-        config[section][name] = value
-    return config
+        write_game(train, f"{task_type}-Mug-None-Desk-308")
+    for name in ("valid_seen", "valid_unseen"):
+        train.with_name(name).symlink_to(train)
+    return train.parent
 
 
 def names(files: list[str]) -> set[str]:
@@ -78,12 +56,15 @@ def names(files: list[str]) -> set[str]:
 # Which games.
 
 
-@pytest.mark.parametrize(("split", "key"), PATH_SETTINGS.items())
-def test_each_split_reads_its_own_folder(games: Path, monkeypatch: pytest.MonkeyPatch, split: str, key: str) -> None:
-    config = config_of(games / "nowhere")
-    config["dataset"][key] = "$ALFWORLD_DATA/"
-    monkeypatch.setenv("ALFWORLD_DATA", str(games))
-    assert AlfredTWEnv(config, split).num_games == 6
+@pytest.mark.parametrize("root", ["{tmp}", "~"])
+@pytest.mark.parametrize(("split", "folder"), FOLDERS.items())
+def test_split_is_read_from_where_alfworld_data_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, split: str, folder: str
+) -> None:
+    path = write_game(tmp_path / "json_2.1.1" / folder, "pick_and_place_simple-Mug-None-Desk-308")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ALFWORLD_DATA", root.format(tmp=tmp_path))
+    assert AlfredTWEnv(config_of("$ALFWORLD_DATA/json_2.1.1"), split).game_files == [str(path)]
 
 
 def test_numbers_of_task_types_are_those_of_alfworld() -> None:
@@ -117,39 +98,40 @@ def test_more_games_than_there_are_is_all_games(games: Path) -> None:
 
 @pytest.mark.parametrize("changed", [{"solvable": False}, {"solvable": None}])
 def test_game_that_is_not_known_to_be_solvable_is_left_out(games: Path, changed: dict[str, Any]) -> None:
-    write_game(games, "pick_and_place_simple-Bowl-None-Desk-308", **changed)
+    write_game(games / "train", "pick_and_place_simple-Bowl-None-Desk-308", **changed)
     assert AlfredTWEnv(config_of(games)).num_games == 6
 
 
 def test_file_that_says_nothing_is_left_out(games: Path) -> None:
-    write_game(games, "pick_and_place_simple-Bowl-None-Desk-308").write_text("[]", encoding="utf-8")
+    write_game(games / "train", "pick_and_place_simple-Bowl-None-Desk-308").write_text("[]", encoding="utf-8")
     assert AlfredTWEnv(config_of(games)).num_games == 6
 
 
 @pytest.mark.parametrize("task", ["look_at_obj_in_light-Mug-None-DeskLampSliced-1", "look_at_obj_in_light-movable-1"])
 def test_trials_that_alfworld_does_not_support_are_left_out(games: Path, task: str) -> None:
-    write_game(games, task)
+    write_game(games / "train", task)
     assert AlfredTWEnv(config_of(games)).num_games == 6
 
 
 def test_folder_that_names_no_task_type_is_left_out(games: Path) -> None:
-    write_game(games, "pick_and_place_simple-Bowl-None-Desk-308").parent.parent.rename(games / "notes")
+    write_game(games / "train", "pick_and_place_simple-Bowl-None-Desk-308").parent.parent.rename(
+        games / "train" / "notes"
+    )
     assert AlfredTWEnv(config_of(games)).num_games == 6
 
 
 @pytest.mark.parametrize("content", ['{"solvable": tr', "", "\u0000"])
 def test_broken_game_file_is_named(games: Path, content: str) -> None:
-    path = write_game(games, "pick_and_place_simple-Bowl-None-Desk-308")
+    path = write_game(games / "train", "pick_and_place_simple-Bowl-None-Desk-308")
     path.write_text(content, encoding="utf-8")
     with pytest.raises(GameFileError, match=r"Bowl-None-Desk-308.*is not a game file"):
         AlfredTWEnv(config_of(games))
 
 
-def test_no_games_are_reported_with_the_setting_to_change(tmp_path: Path) -> None:
-    config = config_of(tmp_path)
-    config["dataset"]["eval_id_data_path"] = "$ALFWORLD_DATA/json_2.1.1/valid_seen"
+def test_no_games_are_reported_with_the_setting_to_change() -> None:
+    config = config_of("$ALFWORLD_DATA/json_2.1.1")
     with pytest.raises(FileNotFoundError, match=r"\$ALFWORLD_DATA/json_2.1.1/valid_seen.*dataset.eval_id_data_path"):
-        AlfredTWEnv(config, "eval_in_distribution")
+        AlfredTWEnv(config, EVALUATION)
 
 
 # Settings.
@@ -188,6 +170,21 @@ def test_handcoded_expert_is_refused_where_it_would_be_asked(games: Path) -> Non
     with pytest.raises(ValueError, match=r"set env.expert_type to 'planner'"):
         AlfredTWEnv(config).init_env(1)
     AlfredTWEnv(config, EVALUATION).init_env(1).reset()
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind"),
+    [
+        ("dataset__data_path", "str"),
+        ("dataset__num_train_games", "int"),
+        ("env__goal_desc_human_anns_prob", "Real"),
+        ("env__task_types", "Sequence"),
+    ],
+)
+def test_setting_that_is_switched_off_is_named_with_what_it_must_be(games: Path, setting: str, kind: str) -> None:
+    name = setting.replace("__", r"\.")
+    with pytest.raises(ValueError, match=rf"got {name}=None; expected a value of type {kind}"):
+        AlfredTWEnv(config_of(games, **{setting: None}))
 
 
 def test_missing_setting_is_named(games: Path) -> None:
@@ -270,8 +267,12 @@ def test_finished_game_stays_as_it_was_while_others_go_on(make: Callable[..., Te
 
 
 @pytest.mark.parametrize(("method", "limit"), [("dqn", MAX_STEPS), ("dagger", 7)])
-def test_games_are_done_at_the_step_limit_of_their_method(games: Path, method: str, limit: int) -> None:
-    env = AlfredTWEnv(config_of(games, general__training_method=method), EVALUATION).init_env(1)
+def test_games_are_done_at_the_step_limit_of_their_method(
+    make: Callable[..., TextBatchEnv], method: str, limit: int
+) -> None:
+    env = make(
+        1, general__training_method=method, env__expert_type="planner", dagger__training={"max_nb_steps_per_episode": 7}
+    )
     env.reset()
     dones = [env.step(["look"])[2][0] for _ in range(limit + 2)]
     assert dones == [False] * (limit - 1) + [True] * 3
@@ -319,8 +320,7 @@ def test_numbers_below_one_are_refused(wrong: dict[str, int]) -> None:
 
 
 def test_expert_plan_wins_from_where_the_player_went(make: Callable[..., TextBatchEnv]) -> None:
-    env = make(6, general__training_method="dagger", env__expert_type="planner",
-               dagger__training={"max_nb_steps_per_episode": MAX_STEPS})  # fmt: skip
+    env = make(6, general__training_method="dagger", env__expert_type="planner")
     _, infos = env.reset()
     dones: tuple[bool, ...] = (False,)
     env.step([commands[0] for commands in infos["admissible_commands"]])
@@ -329,6 +329,17 @@ def test_expert_plan_wins_from_where_the_player_went(make: Callable[..., TextBat
         _, _, dones, infos = env.step([plan[0] if plan else "look" for plan in infos["extra.expert_plan"]])
     assert infos["won"] == [True] * 6
     assert infos["extra.expert_plan"] == [[]] * 6
+
+
+def test_game_that_cannot_be_won_has_no_expert_plan_and_goes_on(games: Path) -> None:
+    path = write_game(games / "train", "pick_and_place_simple-Bowl-None-Desk-308")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["pddl_problem"] = re.sub(r"\(canContain [^)]*\)", "", content["pddl_problem"])
+    path.write_text(json.dumps(content), encoding="utf-8")
+    env = TextBatchEnv([str(path)], batch_size=1, max_steps=2, expert_plan=True)
+    _, infos = env.reset()
+    assert (infos["extra.expert_plan"], infos["won"]) == ([[]], [False])
+    assert env.step(["inventory"])[0] == ("You are not carrying anything.",)
 
 
 def test_agent_loop_written_for_alfworld_wins_with_the_expert(games: Path) -> None:

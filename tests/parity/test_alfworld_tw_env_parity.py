@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.alfworld_config import config_of
 from trl_agentenvs.alfworld.data import load, task_type_of
 from trl_agentenvs.alfworld.tw_env import AlfredTWEnv
 
@@ -71,34 +72,11 @@ def trajectory(game: Path) -> dict[str, Any]:
     return {"task_type": task_type, "pddl_params": {"object_target": target, "parent_target": parent}}
 
 
-def config_of(games: Path, **env: Any) -> dict[str, Any]:
-    limits = {"training": {"max_nb_steps_per_episode": MAX_STEPS}}
-    return {
-        "dataset": {
-            "data_path": str(games / "train"),
-            "eval_id_data_path": str(games / "valid_seen"),
-            "eval_ood_data_path": str(games / "valid_unseen"),
-            "num_train_games": -1,
-            "num_eval_games": -1,
-        },
-        "env": {
-            "goal_desc_human_anns_prob": 0.0,
-            "domain_randomization": False,
-            "task_types": [1, 2, 3, 4, 5, 6],
-            "expert_type": "handcoded",
-            **env,
-        },
-        "general": {"training_method": "dqn"},
-        "rl": limits,
-        "dagger": limits,
-    }
-
-
 @pytest.mark.parametrize("split", SPLITS.values())
 @pytest.mark.parametrize("task_types", [[1, 2, 3, 4, 5, 6], [5], [2, 6, 1]])
 @pytest.mark.parametrize("limit", [-1, 3])
 def test_the_same_games_are_listed(original: Any, games: Path, split: str, task_types: list[int], limit: int) -> None:
-    config = config_of(games, task_types=task_types)
+    config = config_of(games, MAX_STEPS, env__task_types=task_types)
     config["dataset"].update(num_train_games=limit, num_eval_games=limit)
     theirs, ours = original(copy.deepcopy(config), split), AlfredTWEnv(config, split)
     assert (ours.game_files, ours.num_games) == (theirs.game_files, theirs.num_games)
@@ -106,9 +84,9 @@ def test_the_same_games_are_listed(original: Any, games: Path, split: str, task_
 
 
 def test_the_same_steps_give_the_same(original: Any, games: Path) -> None:
-    config, split = config_of(games), SPLITS["valid_unseen"]
+    config, split = config_of(games, MAX_STEPS), SPLITS["valid_unseen"]
     theirs, ours = (made(config, split).init_env(BATCH_SIZE) for made in (original, AlfredTWEnv))
-    rng = random.Random("alfworld gym parity")
+    rng = random.Random("tw_env parity")
     ended = set()
     for seed in (None, 20000):
         if seed is not None:

@@ -10,19 +10,20 @@ order starts from the one in which the operating system lists the folders, so it
 What differs: `extra.gamefile` is there after each step, not at the reset alone, no processes are started, and nothing
 is printed. What is not covered, and raises when asked for: alfworld's handcoded expert (alfworld 0.4.2 uses it even
 where the config says "planner"; here that is a planner), shuffled object names (`domain_randomization`) and other goal
-texts (`goal_desc_human_anns_prob`).
+texts (`goal_desc_human_anns_prob`, which alfworld ignores with a warning).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from trl_agentenvs.alfworld.data import TASK_TYPES, load, task_type_of
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.alfworld.gamefile import parse_game_file, read_game_file
-from trl_agentenvs.alfworld.planner import plan
+from trl_agentenvs.alfworld.planner import PlanError, plan
 from trl_agentenvs.alfworld.rounds import shuffled_rounds
 
 __all__ = ["TASK_TYPE_NUMBERS", "AlfredTWEnv", "TextBatchEnv"]
@@ -67,18 +68,18 @@ class AlfredTWEnv:
             raise ValueError(f"got train_eval={train_eval!r}; expected one of {', '.join(_PATH_SETTINGS)}")
         self.config = config
         self.train_eval = train_eval
-        if _setting(config, "env", "goal_desc_human_anns_prob") > 0:
+        if _setting(config, "env.goal_desc_human_anns_prob", Real) > 0:
             raise ValueError(
                 "a goal text cannot change, it is in the game's file; set env.goal_desc_human_anns_prob to 0"
             )
-        folder = os.path.expandvars(_setting(config, "dataset", _PATH_SETTINGS[train_eval]))
-        found = _solvable_games(folder, _task_types(_setting(config, "env", "task_types")))
+        folder = os.path.expanduser(os.path.expandvars(_setting(config, f"dataset.{_PATH_SETTINGS[train_eval]}", str)))
+        found = _solvable_games(folder, _task_types(_setting(config, "env.task_types", Sequence)))
         if not found:
             raise FileNotFoundError(
                 f"found no TASK/TRIAL/{_GAME_FILE} of these task types in {folder!r}; set ALFWORLD_DATA, or "
                 f"dataset.{_PATH_SETTINGS[train_eval]} of the config, to where the games are"
             )
-        limit = _setting(config, "dataset", "num_train_games" if train_eval == "train" else "num_eval_games")
+        limit = _setting(config, f"dataset.num_{'train' if train_eval == 'train' else 'eval'}_games", int)
         self.game_files = found[:limit] if limit > 0 else found
         self.num_games = len(self.game_files)
 
@@ -91,15 +92,15 @@ class AlfredTWEnv:
             ValueError: A setting is missing, unknown, or asks for what is not covered.
         """
         training = self.train_eval == "train"
-        if training and _setting(self.config, "env", "domain_randomization"):
+        if training and _setting(self.config, "env.domain_randomization", bool):
             raise ValueError("objects keep the names that their game gives them; set env.domain_randomization to False")
-        method = _setting(self.config, "general", "training_method")
+        method = _setting(self.config, "general.training_method", str)
         if method not in _STEPS_SECTIONS:
             raise ValueError(f"got general.training_method={method!r}; expected one of {', '.join(_STEPS_SECTIONS)}")
         expert = method == "dagger" and training
-        if expert and _setting(self.config, "env", "expert_type") != "planner":
+        if expert and _setting(self.config, "env.expert_type", str) != "planner":
             raise ValueError("only the planner can tell what to do after any command; set env.expert_type to 'planner'")
-        max_steps = _setting(self.config, _STEPS_SECTIONS[method], "training", "max_nb_steps_per_episode")
+        max_steps = _setting(self.config, f"{_STEPS_SECTIONS[method]}.training.max_nb_steps_per_episode", int)
         return TextBatchEnv(self.game_files, batch_size=batch_size, max_steps=max_steps, expert_plan=expert)
 
 
@@ -107,8 +108,8 @@ class TextBatchEnv:
     """Plays several games at once, as TextWorld's batch environment does for alfworld.
 
     Infos are a dict of lists, one item for each game: `won`, `admissible_commands` (sorted), `extra.gamefile`, and
-    `extra.expert_plan` (commands that win from here) if asked for. A game that is done answers every further command
-    with its last observation, score and infos.
+    `extra.expert_plan` if asked for: the commands that win from here, none if the game is won or can no longer be won.
+    A game that is done answers every further command with its last observation, score and infos.
 
     Args:
         game_files: The games to draw from, in rounds of an order that `seed` decides.
@@ -174,7 +175,6 @@ class TextBatchEnv:
             RuntimeError: No game was started.
             TypeError: The commands are no list or tuple of strings.
             ValueError: They are more or fewer than the games.
-            PlanError: Expert plans were asked for, and a game can no longer be won.
         """
         if not self._playing:
             raise RuntimeError("no game was started; call reset() before step()")
@@ -228,18 +228,24 @@ class _Playing:
             "extra.gamefile": self._file,
         }
         if self._expert_plan:
-            self.info["extra.expert_plan"] = plan(self._engine)
+            try:
+                self.info["extra.expert_plan"] = plan(self._engine)
+            except PlanError:  # lost: the hand holds what fits nowhere
+                self.info["extra.expert_plan"] = []
 
 
 # Reading the config and finding the games.
 
 
-def _setting(config: Mapping[str, Any], *keys: str) -> Any:
+def _setting(config: Mapping[str, Any], name: str, kind: type) -> Any:
     value: Any = config
-    for depth, key in enumerate(keys):
+    sections = name.split(".")
+    for depth, key in enumerate(sections, start=1):
         if not isinstance(value, Mapping) or key not in value:
-            raise ValueError(f"the config has no {'.'.join(keys[: depth + 1])}; expected a value for {'.'.join(keys)}")
+            raise ValueError(f"the config has no {'.'.join(sections[:depth])}; expected a value for {name}")
         value = value[key]
+    if not isinstance(value, kind):
+        raise ValueError(f"got {name}={value!r}; expected a value of type {kind.__name__}")
     return value
 
 
