@@ -5,10 +5,10 @@ the intro and the feedback to its own commands, nothing else; lines before and a
 commands, a hint, the steps left) are passed over. It opens what is closed, remembers what it saw, and copes with
 receptacles that share a place (where `go to` answers "Nothing happens.").
 
-It searches first where the chance to find the object, divided by the commands that looking takes, is greatest: the
-order that needs the fewest commands on average (Blackwell's rule; see M. C. Chew, "A sequential search procedure",
-Annals of Mathematical Statistics 38, 1967). The chances were counted in the official train split (`whereabouts`). What
-has only to be put somewhere is not expected to be there already.
+It searches first where the chance to find the object, divided by the commands that looking takes, is greatest. For a
+single object with known chances that order needs the fewest commands on average (Blackwell's rule; see M. C. Chew, "A
+sequential search procedure", Annals of Mathematical Statistics 38, 1967). The chances were counted in the official
+train split (`whereabouts`). What has only to be put somewhere is not expected to be there already.
 
 What is not covered: taking over in the middle of an episode that another player began, and slicing. Where it can do no
 more it raises `ExpertError`, with what it could not do; it never repeats a refused command where it was refused.
@@ -81,11 +81,16 @@ class Expert:
     def __init__(self, intro: str, rng: random.Random | None = None) -> None:
         read = read_intro(intro)
         if read is None:
-            raise ExpertError("cannot read the intro: expected the receptacles of a room and 'Your task is to: ...'")
+            raise ExpertError(
+                f"cannot read the intro {intro[:_SHOWN_CHARS]!r}; expected the receptacles of a room and "
+                "'Your task is to: ...', as the first observation of an episode shows them"
+            )
         names, sentence = read
         task = read_task(sentence)
         if task is None:
-            raise ExpertError(f"cannot read the task {sentence[:_SHOWN_CHARS]!r}")
+            raise ExpertError(
+                f"cannot read the task {sentence[:_SHOWN_CHARS]!r}; expected a sentence of one of the six task types"
+            )
         self._task = task
         self._where = whereabouts.counted()
         self._rng = rng
@@ -126,7 +131,9 @@ class Expert:
         expected = (NOTHING_HAPPENS, *_ANSWERS[verb])
         answer = next((line for line in observation.splitlines() if line.startswith(expected)), None)
         if answer is None:
-            raise ExpertError(f"cannot read the answer to {self._last!r}: {observation[:_SHOWN_CHARS]!r}")
+            raise ExpertError(
+                f"cannot read the answer {observation[:_SHOWN_CHARS]!r} to {self._last!r}; expected the game's feedback"
+            )
         if answer.startswith(NOTHING_HAPPENS):
             self._learn_refusal()
             return

@@ -5,8 +5,8 @@ hand, an object heated and cooled again, one of two objects placed, receptacles 
 stands. It reads the engine and changes nothing. Of all ways of winning that the goal spells out it takes the one with
 the fewest commands. Each way is played in the obvious order (put down, fetch, treat, put in place), so plans are short,
 but it is not proved that there is none shorter. What fits into no receptacle of its room stays in the hand for ever
-once it is taken (a teddy bear in some official bedrooms); that is how most games are lost, and `PlanError` then names
-it. What is not covered: slicing, and other goals than the six task types have.
+once it is taken (a paper towel roll in many official kitchens); where that loses the game, `PlanError` names it. What
+is not covered: slicing, and other goals than the six task types have.
 """
 
 from __future__ import annotations
