@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from trl_agentenvs import ALFWorldEnv, StopReason
@@ -127,14 +129,28 @@ def test_prompt_does_not_change_until_an_answer_is_given() -> None:
     assert episode.prompt() == episode.prompt()
 
 
-def test_template_with_an_unknown_placeholder_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"placeholder 'retrieved_memories'; expected only .*admissible_actions"):
-        StepwiseEpisode(GAME, template="{retrieved_memories}")
+def test_braces_of_a_template_stay_where_they_are_doubled() -> None:
+    episode = StepwiseEpisode(GAME, template_no_history='At {current_step}: {{"action": "..."}}')
+    assert episode.prompt() == 'At 1: {"action": "..."}'
 
 
-def test_template_with_a_lone_brace_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"cannot be filled in .*\{\{ and \}\}"):
-        StepwiseEpisode(GAME, template_no_history='{"action": "look"')
+@pytest.mark.parametrize(
+    ("template", "named"),
+    [
+        ("{retrieved_memories}", "retrieved_memories"),
+        ('{"action": "look"}', "action"),
+        ('{"action"', "expected '}'"),
+        ("}", "Single '}'"),
+        ("{}", "index 0"),
+        ("{task_description:d}", "format code 'd'"),
+        ("{task_description.text}", "text"),
+        ("{step_count:{width}}", "width"),
+    ],
+)
+@pytest.mark.parametrize("which", ["template", "template_no_history"])
+def test_template_that_cannot_be_filled_in_is_refused_at_once(template: str, named: str, which: str) -> None:
+    with pytest.raises(ValueError, match=rf"{re.escape(named)}.*but task_description.*\{{\{{ and \}}\}}"):
+        StepwiseEpisode(GAME, **{which: template})
 
 
 def test_negative_history_is_refused() -> None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import re
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -72,17 +71,17 @@ Actions that are possible now: [{{admissible_actions}}]
 {_ANSWER_FORM}"""
 """What the prompt is at later steps."""
 
-_PLACEHOLDERS = frozenset(
-    {
-        "task_description",
-        "step_count",
-        "history_length",
-        "action_history",
-        "current_step",
-        "current_observation",
-        "admissible_actions",
-    }
-)
+_PLACEHOLDERS: Mapping[str, str | int] = {
+    "task_description": "",
+    "step_count": 0,
+    "history_length": 0,
+    "action_history": "",
+    "current_step": 1,
+    "current_observation": "",
+    "admissible_actions": "",
+}
+"""What a template can show, each with a value of its type."""
+
 _HISTORY_LENGTH = 2  # env.history_length of verl-agent's configuration
 _ASKED = "Your task is to: "
 _ACTION_START, _ACTION_END = "<action>", "</action>"
@@ -211,12 +210,9 @@ def read_answer(model_text: str) -> tuple[str, bool]:
 
 def _check_template(template: str) -> None:
     try:
-        names = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
-    except ValueError as error:
+        template.format(**_PLACEHOLDERS)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
-            f"the template cannot be filled in ({error}); write braces that stay as {{{{ and }}}}"
+            f"got a template that cannot be filled in ({type(error).__name__}: {error}); expected no placeholders but "
+            f"{', '.join(_PLACEHOLDERS)}; write braces that stay as {{{{ and }}}}"
         ) from None
-    unknown = sorted(names - _PLACEHOLDERS)
-    if unknown:
-        expected = ", ".join(sorted(_PLACEHOLDERS))
-        raise ValueError(f"got a template with the placeholder {unknown[0]!r}; expected only {expected}")
