@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.official_archives import archived_games
+from tests.parity.game_files import in_old_wording
 from trl_agentenvs.alfworld import data
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.alfworld.expert import Expert, ExpertError
@@ -77,12 +78,7 @@ def test_nearly_every_official_validation_game_is_won(official_games: Path, spli
 
 @pytest.mark.parametrize("task_type", TASK_TYPES)
 def test_the_old_wording_is_played_too(task_type: str) -> None:
-    written = game_file(task_type, 6)
-    written["grammar"] = (
-        written["grammar"].replace("move {o} to {r}", "put {o} in/on {r}")
-        + '"You put the {o.name} in/on the {r.name}." "You arrive at {lend.name}."'
-    )
-    won, commands, _ = _play(Game.from_dict(written))
+    won, commands, _ = _play(Game.from_dict(in_old_wording(game_file(task_type, 6))))
     assert won
     assert any(" in/on " in command for command in commands) == (task_type != "look_at_obj_in_light")
 

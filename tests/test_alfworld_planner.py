@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.official_archives import archived_games
+from tests.parity.game_files import in_old_wording
 from trl_agentenvs.alfworld import data, planner
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.alfworld.game import Game
@@ -286,9 +287,7 @@ def test_of_two_objects_the_one_in_hand_goes_first_and_the_one_in_place_stays() 
 
 
 def test_the_old_wording_is_planned_in() -> None:
-    written = game_file("pick_and_place_simple", 6)
-    written["grammar"] = written["grammar"].replace("move {o} to {r}", "put {o} in/on {r}")
-    engine = Engine(Game.from_dict(written))
+    engine = Engine(Game.from_dict(in_old_wording(game_file("pick_and_place_simple", 6))))
     assert plan(engine)[-1].startswith("put ")
     assert _wins(engine, plan(engine))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.parity.game_files import in_old_wording
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.alfworld.game import Game
 from trl_agentenvs.alfworld.generate import game_file, generate
@@ -22,7 +23,6 @@ RECORD_PATH = Path(__file__).parent / "golden" / "alfworld_textworld.json"
 RECORD = json.loads(RECORD_PATH.read_text(encoding="utf-8"))
 GENERATED = {game["game"]: game for game in RECORD["games"] if ":" in game["game"]}
 OFFICIAL = {game["game"]: game for game in RECORD["games"] if ":" not in game["game"]}
-OLD_GRAMMAR = '"You put the {o.name} in/on the {r.name}." "You arrive at {lend.name}."'
 MOST_BYTES = 200_000
 
 
@@ -30,9 +30,7 @@ def _recorded_game(name: str) -> Game:
     wording, task_type, seed = name.split(":")
     if wording == "generated":
         return generate(task_type, int(seed))
-    written = game_file(task_type, int(seed))
-    written["grammar"] = written["grammar"].replace("move {o} to {r}", "put {o} in/on {r}") + OLD_GRAMMAR
-    return Game.from_dict(written)
+    return Game.from_dict(in_old_wording(game_file(task_type, int(seed))))
 
 
 def _assert_equal_to_textworld(game: Game, record: dict[str, Any]) -> None:

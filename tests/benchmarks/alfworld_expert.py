@@ -132,6 +132,8 @@ def main() -> None:
     if "official" in sources and not os.environ.get("ALFWORLD_DATA"):
         print("official games are left out: ALFWORLD_DATA is not set", file=sys.stderr)
         sources = [source for source in sources if source != "official"]
+    if not sources:
+        parser.error("no games are left to play; set ALFWORLD_DATA to the folder that holds json_2.1.1")
     chosen, plays, start = list(games(sources)), [], time.monotonic()
     for number, (game, source, split) in enumerate(chosen, start=1):
         plays.append(play(game, source, split))

@@ -34,11 +34,13 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def in_old_wording(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A game file of the newer wording in the older one, walkthrough included."""
+    """A game file of the newer wording in the older one, walkthrough included.
+
+    Sentences that its grammar lacks are added, since the engine knows the wording by them.
+    """
     grammar = content["grammar"]
     for new_words, old_words in OLD_WORDING:
-        assert new_words in grammar
-        grammar = grammar.replace(new_words, old_words)
+        grammar = grammar.replace(new_words, old_words) if new_words in grammar else f'{grammar}\n"{old_words}"'
     walkthrough = [_MOVE.sub(r"put \1 in/on \2", command) for command in content["walkthrough"]]
     return {**content, "grammar": grammar, "walkthrough": walkthrough}
 
