@@ -203,7 +203,7 @@ def _answer(*answers: str, task: str = "put some mug on desk") -> list[str]:
 
 
 def test_a_game_that_refuses_everything_ends_in_an_error() -> None:
-    with pytest.raises(ExpertError):
+    with pytest.raises(ExpertError, match="found no mug in 4 receptacles"):
         _answer(*[NOTHING_HAPPENS] * 200)
 
 
