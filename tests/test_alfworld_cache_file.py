@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import random
 import threading
 import time
 from pathlib import Path
@@ -132,3 +133,25 @@ def test_faults_between_successes_do_not_end_the_use_of_a_cache(tmp_path: Path) 
     for _ in range(5):
         cache._note(OSError("locked"))
         assert cache.get("key") == "text"
+
+
+def test_an_entry_is_found_again_after_any_damage_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    cache = CacheFile(path, "1")
+    keys = [f"key {number}" for number in range(40)]
+    for key in keys:
+        cache.put(key, key * 40)
+    whole = path.read_bytes()
+    rng = random.Random("damage")
+    for _ in range(300):
+        damaged = bytearray(whole)
+        start = rng.choice([rng.randrange(120), rng.randrange(3600, 4096), rng.randrange(len(whole))])
+        length = rng.choice([1, 4, 200])
+        damaged[start : start + length] = rng.randbytes(length)
+        path.write_bytes(damaged[: rng.choice([len(whole), rng.randrange(len(whole))])])
+        cache = CacheFile(path, "1")
+        for key in rng.sample(keys, 4):
+            assert cache.get(key) in (None, key * 40)
+            cache.put(key, key * 40)
+            assert cache.get(key) == key * 40 or cache._faults
+            cache._faults = 0

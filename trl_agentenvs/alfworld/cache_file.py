@@ -29,6 +29,7 @@ MAX_CACHE_BYTES = 512 * 2**20
 _LOCK_S = 0.2  # how long to wait for another process; parsing a game again takes less
 _MAX_FAULTS = 3  # in a row, and this process leaves the file alone
 _DAMAGED = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}  # the first: tables of other forms
+_FAULTS = (sqlite3.Error, UnicodeDecodeError)  # the latter: a fault told in words that are damaged, too
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +37,10 @@ _log = logging.getLogger(__name__)
 _inside = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_inside.acquire, after_in_parent=_inside.release, after_in_child=_inside.release)
+
+
+class _DamagedError(sqlite3.DatabaseError):
+    """A damaged file that SQLite takes for a sound one."""
 
 
 class CacheFile:
@@ -59,7 +64,7 @@ class CacheFile:
             with _inside, closing(self._connect("ro")) as connection:
                 connection.text_factory = bytes
                 row = connection.execute("SELECT checksum, packed FROM entries WHERE key = ?", (key,)).fetchone()
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             if not _is_damage(error):  # damage is mended by the next put
                 self._note(error)
             return None
@@ -84,14 +89,14 @@ class CacheFile:
             with _inside:
                 try:
                     self._write(key, packed)
-                except sqlite3.DatabaseError as error:
+                except _FAULTS as error:
                     if not _is_damage(error):
                         raise
                     self._discard()
                     self._write(key, packed)
                 if self.path.stat().st_size > MAX_CACHE_BYTES:
                     self._discard()
-        except (sqlite3.Error, OSError) as error:
+        except (*_FAULTS, OSError) as error:
             self._note(error)
         else:
             self._faults = 0
@@ -107,6 +112,8 @@ class CacheFile:
             connection.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, checksum BLOB, packed BLOB)")
             row = (key, self._checksum(key, packed), packed)
             connection.execute("INSERT OR REPLACE INTO entries (key, checksum, packed) VALUES (?, ?, ?)", row)
+            if connection.execute("SELECT checksum FROM entries WHERE key = ?", (key,)).fetchone() != row[1:2]:
+                raise _DamagedError("what was written is not found again")
             connection.execute("COMMIT")
 
     def _connect(self, mode: str) -> sqlite3.Connection:
@@ -130,6 +137,8 @@ class CacheFile:
         _log.log(level, "the cache %s cannot be used (%s)%s", self.path, error, left)
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
+def _is_damage(error: Exception) -> bool:
+    if isinstance(error, _DamagedError | UnicodeDecodeError):
+        return True
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in _DAMAGED
