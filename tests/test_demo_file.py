@@ -294,3 +294,13 @@ def test_the_file_to_which_the_program_prints_is_refused(repo: Path, tmp_path: P
     assert done.returncode == 2
     assert "got --out /dev/stdout, where this program prints" in done.stderr
     assert printed.read_bytes() == b""
+
+
+@pytest.mark.parametrize("edit", [b"\xef\xbb\xbf%b", b" %b", b"%b\r"])
+def test_a_row_in_other_bytes_is_refused_wherever_it_stands(out: Path, capsys, edit: bytes) -> None:
+    assert run(out, "--count", "4") == 0
+    capsys.readouterr()
+    lines = out.read_bytes().splitlines()
+    lines[0] = edit % lines[0]
+    out.write_bytes(b"\n".join([*lines, b""]))
+    assert "line 1 is no demonstration" in complaint(capsys, out, "--count", "4")

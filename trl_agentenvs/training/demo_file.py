@@ -184,6 +184,8 @@ class DemoFile:
                     break  # the last one, cut short
                 try:
                     row = json.loads(line)
+                    if encode_row(row) != line:
+                        raise ValueError("it is not written as this class writes")
                     self.kept.append(KeptRow(row["game"], int(row["steps"])))
                 except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
                     raise self.differs(f"line {number} is no demonstration") from None
