@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ def test_which_stock_templates_rewrite_what_was_trained_on(kind, thought, outcom
     if outcome[template] is None:
         check_template(tokenizer(template), [row], **options)
     else:
-        with pytest.raises(ValueError, match=rf"episode 0, {outcome[template]} "):
+        with pytest.raises(ValueError, match=rf"episode 0: {outcome[template]} "):
             check_template(tokenizer(template), [row], **options)
 
 
@@ -121,7 +122,7 @@ def test_a_fault_names_episode_turn_message_token_and_context() -> None:
     with pytest.raises(ValueError, match="prompts of 1 of 2 episodes") as caught:
         check_template(tokenizer("qwen3"), [tool_episode(turns=0), tool_episode()], enable_thinking=False)
     _, fault, advice = str(caught.value).splitlines()
-    assert fault.startswith("episode 1, turn 1 (messages[4]): token ")
+    assert fault.startswith("episode 1: turn 1 (messages[4]): token ")
     assert "is '<tool_call>' in the prompt and '<think>' in training, after '" in fault
     assert fault.endswith("sistant\\n'")
     assert advice.startswith("call use_training_template(tokenizer) before training")
@@ -161,7 +162,32 @@ def test_options_of_the_prompts_that_rows_lack_are_a_fault() -> None:
     row = tool_episode()
     with pytest.raises(ValueError, match=r"turn 0 .*token 0 "):
         check_template(fixed, [row], style="brief")
-    check_template(fixed, [{**row, "chat_template_kwargs": {"style": "brief"}}])
+    check_template(fixed, [{**row, "chat_template_kwargs": {"style": "brief"}}], style="brief")
+
+
+def test_options_of_the_rows_that_the_prompts_lack_are_a_fault() -> None:
+    fixed = tokenizer("qwen3")
+    use_training_template(fixed)
+    fixed.chat_template = "{%- if style is defined %}{{ style }}{%- endif -%}\n" + fixed.chat_template
+    with pytest.raises(ValueError, match=r"turn 0 .*token 0 "):
+        check_template(fixed, [{**tool_episode(), "chat_template_kwargs": {"style": "brief"}}])
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"train": [{}]}, "episode 0: it is a str; expected a dict"),
+        ([{"messages": []}], "episode 0: it is no conversation"),
+        ([{**tool_episode(), "tools": "[]"}], "episode 0: its tools are no list of JSON schemas"),
+        ([{**tool_episode(), "chat_template_kwargs": {"tokenize": False}}], "episode 0: `return_assistant"),
+        ([{**tool_episode(), "chat_template_kwargs": {"chat_template": "x"}}], "token 0 is '<|im_start|>' in"),
+    ],
+)
+def test_what_sft_trainer_would_not_take_is_a_fault_of_its_episode(rows, said: str) -> None:
+    fixed = tokenizer("qwen3")
+    use_training_template(fixed)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        check_template(fixed, rows)
 
 
 def test_no_episodes_are_refused() -> None:
@@ -171,7 +197,7 @@ def test_no_episodes_are_refused() -> None:
 
 def test_a_conversation_that_the_template_refuses_is_a_fault() -> None:
     row = {"messages": [{"role": "system", "content": "x"}, {"role": "assistant", "content": "y"}]}
-    with pytest.raises(ValueError, match="refuses the row: No user query"):
+    with pytest.raises(ValueError, match="episode 0: the chat template refuses the row: No user query"):
         check_template(tokenizer("qwen3_5_think"), [row])
 
 

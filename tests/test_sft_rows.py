@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from datasets import Dataset, load_dataset
+from datasets import Dataset, DatasetDict, load_dataset
 from trl.chat_template_utils import get_training_chat_template
 
 from tests.scripted import build_tokenizer
@@ -50,10 +50,10 @@ THREE_TOOLS = row(
 )
 
 
-def faults(dataset, template: str = "qwen3", max_length: int | None = None, *, tokenizer=None, rows=None) -> str:
+def faults(dataset, template: str = "qwen3", max_length: int | None = None, *, tokenizer=None) -> str:
     """What the check says."""
     with pytest.raises(ValueError, match="faults:\n") as caught:
-        check_sft_rows(dataset, tokenizer or build_tokenizer(template), max_length=max_length, rows=rows)
+        check_sft_rows(dataset, tokenizer or build_tokenizer(template), max_length=max_length)
     return str(caught.value)
 
 
@@ -124,8 +124,13 @@ def test_a_file_gives_the_rows_that_were_written_to_it(tmp_path) -> None:
 
 def test_a_line_that_is_no_row_is_named(tmp_path) -> None:
     path = tmp_path / "demos.jsonl"
-    for text, said in (('{"messages": [', "line 2 is no JSON"), ("[1]", "line 2 is a list")):
-        path.write_text(f"{json.dumps(THREE_TOOLS)}\n{text}\n")
+    for text, said in (
+        (b'{"messages": [', "line 2 is no JSON"),
+        (b'{"messages": "\xff"}', "line 2 is no JSON"),
+        (b"[" * 99999, "line 2 is no JSON"),
+        (b"[1]", "line 2 is a list"),
+    ):
+        path.write_bytes(json.dumps(THREE_TOOLS).encode() + b"\n" + text + b"\n")
         with pytest.raises(ValueError, match=rf"demos.jsonl, {said}"):
             sft_dataset(path)
     with pytest.raises(FileNotFoundError):
@@ -136,11 +141,17 @@ def test_a_line_that_is_no_row_is_named(tmp_path) -> None:
     ("rows", "said"),
     [
         ([], "got no rows"),
-        ([{"tools": []}], "row 0 is no conversation"),
-        ([{"messages": "hi"}], "row 0 is no conversation"),
-        ([{"messages": [{"content": "hi"}]}], "row 0 is no conversation"),
-        ([{**THREE_TOOLS, "tools": json.dumps(TOOLS)}], "row 0 is no conversation"),
-        ([THREE_TOOLS, {"messages": []}], r"row 1 has columns \['messages'\]; expected \['messages', 'tools'\]"),
+        ([{"tools": []}], "row 0: it is no conversation"),
+        ([{"messages": "hi"}], "row 0: it is no conversation"),
+        ([{"messages": [{"content": "hi"}]}], "row 0: it is no conversation"),
+        ([{"messages": []}], "row 0: it is no conversation"),
+        ([{**THREE_TOOLS, "tools": json.dumps(TOOLS)}], "row 0: its tools are no list of JSON schemas"),
+        ([{**THREE_TOOLS, "chat_template_kwargs": None}], "row 0: its chat_template_kwargs are no dict"),
+        *[
+            ([{**THREE_TOOLS, name: []}], f"row 0: it has the column '{name}', which SFTTrainer takes in place of")
+            for name in ("prompt", "completion", "conversations", "input_ids", "labels", "image", "images")
+        ],
+        ([THREE_TOOLS, {**THREE_TOOLS, "n": 1}], r"row 1 has columns \['messages', 'n', 'tools'\]; expected \['mess"),
         ([row(calling(("run", {"seconds": 2**70})))], None),
         ([row(calling(("run", {"seconds": float("nan")})))], r"row 0 .*seconds is None instead of nan"),
         ([row(calling(("run", {"seconds": float("inf")})))], r"row 0 .*seconds is None instead of inf"),
@@ -159,28 +170,46 @@ def test_what_would_not_come_back_is_refused(rows, said) -> None:
 # What Arrow changes
 
 
-def test_the_union_of_all_arguments_is_found_against_the_rows() -> None:
-    merged = Dataset.from_list([THREE_TOOLS])
-    said = faults(merged, rows=[THREE_TOOLS])
-    assert said.startswith("1 rows have 1 faults:\nrow 0: Arrow changed it: messages[0].")
-    assert "None instead of absent; make the dataset with sft_dataset" in said
+@pytest.mark.parametrize(
+    ("turns", "column"),
+    [
+        (THREE_TOOLS["messages"][2:], "messages"),  # the keys of all calls
+        ([calling(("read", {"path": "a"})), calling(("read", {"path": "a", "lines": 3}))], "messages"),  # a default
+        ([calling(("run", {"seconds": 1})), calling(("run", {"seconds": 1.5}))], "messages"),  # 1 becomes 1.0
+        ([{"role": "assistant", "content": "No call."}], "tools"),  # the parameters of all tools
+    ],
+)
+def test_what_arrow_merged_is_refused(turns: list[dict], column: str) -> None:
+    made = row(*[turn for turn in turns if turn["role"] == "assistant"])
+    with pytest.raises(ValueError, match=f"the column '{column}' holds Arrow structs, .*make the dataset with sft_dat"):
+        check_sft_rows(Dataset.from_list([made]), build_tokenizer(), max_length=None)
+    check_sft_rows(sft_dataset([made]), build_tokenizer(), max_length=None)
 
 
-def test_the_union_of_all_arguments_is_found_without_the_rows() -> None:
-    said = faults(Dataset.from_list([THREE_TOOLS]))
-    assert "messages[2]: read is given content=None, which its schema does not have" in said
-    assert "Arrow" in said
+def test_a_file_read_by_load_dataset_is_refused(tmp_path) -> None:
+    (tmp_path / "demos.jsonl").write_text(json.dumps(THREE_TOOLS) + "\n")
+    loaded = load_dataset("json", data_files=str(tmp_path / "demos.jsonl"), split="train", cache_dir=str(tmp_path))
+    with pytest.raises(ValueError, match="holds Arrow structs"):
+        check_sft_rows(loaded, build_tokenizer(), max_length=None)
 
 
-def test_the_same_rows_made_into_a_dataset_here_are_fine() -> None:
-    check_sft_rows(sft_dataset([THREE_TOOLS]), build_tokenizer(), max_length=None, rows=[THREE_TOOLS])
+def test_words_alone_may_lie_in_structs() -> None:
+    check_sft_rows(Dataset.from_list([GOOD["no tools"]]), build_tokenizer(), max_length=None)
 
 
-def test_a_dataset_of_other_rows_is_refused() -> None:
-    with pytest.raises(ValueError, match="got a dataset of 1 rows made from 2"):
-        check_sft_rows(sft_dataset([THREE_TOOLS]), build_tokenizer(), max_length=None, rows=[THREE_TOOLS] * 2)
-    other = row(calling(("read", {"path": "b.py"})), {"role": "assistant", "content": "All pass."})
-    assert "row 1: Arrow changed it" in faults(sft_dataset([other, THREE_TOOLS]), rows=[other, other])
+def test_rows_that_were_merged_before_are_found() -> None:
+    merged = sft_dataset(Dataset.from_list([THREE_TOOLS]))
+    assert "the tool read has the parameter 'content' without a schema; if your row" in faults(merged)
+    called = sft_dataset([{**given, "tools": TOOLS} for given in merged])
+    assert "messages[2]: read is given content=None, which its schema does not have; if" in faults(called)
+
+
+@pytest.mark.parametrize("kind", ["IterableDataset", "DatasetDict", "NoneType"])
+def test_what_is_no_dataset_is_refused(kind: str) -> None:
+    dataset = sft_dataset([THREE_TOOLS])
+    given = {"IterableDataset": dataset.to_iterable_dataset(), "DatasetDict": DatasetDict(train=dataset)}.get(kind)
+    with pytest.raises(ValueError, match=f"got a {kind}; expected a Dataset or a list of rows"):
+        check_sft_rows(given, build_tokenizer(), max_length=None)
 
 
 # What the chat template changes
@@ -215,7 +244,7 @@ def test_rows_that_are_trained_on_as_they_are_pass(name: str, template: str) -> 
     stock, fixed = build_tokenizer(template), build_tokenizer(template)
     use_training_template(fixed, enable_thinking=False)
     for made in (stock, fixed):
-        check_sft_rows(dataset, made, max_length=None, rows=[GOOD[name]])
+        check_sft_rows(dataset, made, max_length=None)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +292,12 @@ def test_a_row_that_the_template_refuses_is_a_fault() -> None:
 # What the loss is taken on
 
 
+def test_a_row_that_sft_trainer_would_not_take_is_a_fault() -> None:
+    said = faults([THREE_TOOLS, {**THREE_TOOLS, "input_ids": []}])
+    assert "row 1: it has the column 'input_ids', which SFTTrainer takes in place of messages" in said
+    assert "row 0: it is a str" in faults("messages")
+
+
 def test_a_row_without_a_turn_of_the_assistant_is_a_fault() -> None:
     assert "0 stretches of tokens for 0 assistant turns" in faults([row()])
 
@@ -293,6 +328,14 @@ def marked_otherwise(old: str, new: str):
 def test_an_end_of_turn_that_is_not_trained_on_is_a_fault() -> None:
     made = marked_otherwise(TURN_END, "{%- endgeneration %}\n        {{- '<|im_end|>\\n' }}")
     assert "messages[2]: the token that ends the turn is not trained on" in faults([THREE_TOOLS], tokenizer=made)
+
+
+@pytest.mark.parametrize("eos", ["<|endoftext|>", None])
+def test_an_end_of_turn_that_is_not_the_tokenizers_is_a_fault(eos: str | None) -> None:
+    made = build_tokenizer()
+    made.eos_token = eos
+    said = faults([THREE_TOOLS], tokenizer=made)
+    assert f"the turn ends with '<|im_end|>', and the tokenizer's eos_token is {eos!r}; set it to '<|im_end|>'" in said
 
 
 def test_a_loss_on_results_is_a_fault() -> None:

@@ -100,13 +100,13 @@ def test_sft_trainer_renders_with_the_template_that_the_checks_take(template: st
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_demos_pass_both_checks(template: str, rows) -> None:
     made, dataset = training_tokenizer(template), sft_dataset(rows)
-    check_sft_rows(dataset, made, max_length=4096, rows=rows)
+    check_sft_rows(dataset, made, max_length=4096)
     check_template(made, dataset)
 
 
 def test_demos_pass_where_a_token_reaches_beyond_the_turn(rows) -> None:
     merging = build_short_tokenizer(tools=[ALFWorldEnv().act], system_prompt=rows[0]["messages"][0]["content"])
-    check_sft_rows(sft_dataset(rows), merging, max_length=4096, rows=rows)
+    check_sft_rows(sft_dataset(rows), merging, max_length=4096)
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

@@ -7,8 +7,8 @@ Qwen3.5 strip the `<think></think>` block from it), so that the prompts are not 
 `use_training_template` sets a template that keeps the block on every turn, for training, rollouts and serving alike.
 
 What is covered: text conversations, and tokenizers whose template TRL ships or that bring `{% generation %}` markers.
-What is not covered: processors of multimodal models, and the loss without `assistant_only_loss` (there TRL renders
-with the tokenizer's own template).
+What is not covered: processors of multimodal models, the loss without `assistant_only_loss` (there TRL renders with
+the tokenizer's own template), and an environment whose tools are not those of the rows.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from trl.chat_template_utils import (
     get_training_chat_template,
     has_generation_markers,
 )
+
+from .conversations import conversation_fault
 
 __all__ = ["add_parser", "check_template", "sft_template", "training_sequence", "use_training_template"]
 
@@ -100,18 +102,14 @@ def training_sequence(
     Raises:
         ValueError: The template refuses the row.
     """
+    options = {"tools": row.get("tools"), "chat_template": template, **row.get("chat_template_kwargs", {})}
     try:
         encoded: Any = tokenizer.apply_chat_template(
-            list(row["messages"]),
-            tools=row.get("tools"),
-            chat_template=template,
-            return_dict=True,
-            return_assistant_tokens_mask=True,
-            **row.get("chat_template_kwargs", {}),
+            list(row["messages"]), return_dict=True, return_assistant_tokens_mask=True, **options
         )
+        return list(encoded["input_ids"]), list(encoded["assistant_masks"])
     except (TemplateError, TypeError) as error:
         raise ValueError(f"the chat template refuses the row: {error}") from error
-    return list(encoded["input_ids"]), list(encoded["assistant_masks"])
 
 
 def check_template(
@@ -137,7 +135,7 @@ def check_template(
         episodes += 1
         fault = _episode_fault(tokenizer, row, template, chat_template_kwargs)
         if fault:
-            faults.append(f"episode {index}, {fault}")
+            faults.append(f"episode {index}: {fault}")
     if not episodes:
         raise ValueError("got no episodes; expected at least one row with messages")
     if faults:
@@ -151,19 +149,21 @@ def _episode_fault(
     tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], template: str | None, options: Mapping[str, Any]
 ) -> str | None:
     """The first turn of an episode whose prompt differs from the training sequence; None if there is none."""
+    unfit = conversation_fault(row)
+    if unfit:
+        return unfit
     messages = list(row["messages"])
-    trained, _ = training_sequence(tokenizer, row, template)
+    try:
+        trained, _ = training_sequence(tokenizer, row, template)
+    except ValueError as error:
+        return str(error)
     turns = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
     for turn, index in enumerate(turns):
         if index == 0:
             continue  # nothing before it that could be a prompt
         try:
             prompt: Any = tokenizer.apply_chat_template(
-                messages[:index],
-                tools=row.get("tools"),
-                add_generation_prompt=True,
-                return_dict=False,
-                **{**row.get("chat_template_kwargs", {}), **options},
+                messages[:index], tools=row.get("tools"), add_generation_prompt=True, return_dict=False, **options
             )
         except (TemplateError, TypeError) as error:
             return f"turn {turn}: the chat template refuses its prompt: {error}"

@@ -3,8 +3,9 @@
 Two things on the way to the loss change rows, and neither says so. Arrow stores the arguments of all calls as one
 struct: every call gets every parameter of every tool, with None where it had none, and the model learns to write them.
 The chat template strips, splits and drops: whitespace around a text, reasoning, what looks like markup.
-`sft_dataset` keeps Arrow out of the conversations, and refuses what it could not keep; `check_sft_rows` tokenises each
-row as `SFTTrainer` does and reads back what the loss is taken on, with the parser that reads a policy's turns in play.
+`sft_dataset` keeps Arrow out of the conversations, and refuses what it could not keep; `check_sft_rows` refuses a
+dataset in which Arrow merged them, tokenises each row as `SFTTrainer` does and reads back what the loss is taken on,
+with the parser that reads a policy's turns in play.
 
 What is covered: text conversations in `messages`, with `tools`, trained on with `assistant_only_loss`.
 What is not covered: rows of `prompt` and `completion`, images, and packing.
@@ -21,7 +22,8 @@ from typing import Any
 from datasets import Dataset, Features, Json
 from transformers import PreTrainedTokenizerBase
 
-from .trained_turns import RowReader, difference, is_conversation
+from .conversations import conversation_fault
+from .trained_turns import RowReader, difference
 
 __all__ = ["check_sft_rows", "sft_dataset"]
 
@@ -46,10 +48,9 @@ def sft_dataset(rows: Iterable[Mapping[str, Any]] | str | os.PathLike[str]) -> D
         raise ValueError("got no rows; expected at least one")
     columns = list(listed[0])
     for index, row in enumerate(listed):
-        if not is_conversation(row):
-            raise ValueError(
-                f"row {index} is no conversation; expected messages as a list of dicts with a role, and tools as a list"
-            )
+        fault = conversation_fault(row)
+        if fault:
+            raise ValueError(f"row {index}: {fault}")
         if set(row) != set(columns):
             raise ValueError(f"row {index} has columns {sorted(row)}; expected {sorted(columns)} as in row 0")
     nested = {name for row in listed for name, value in row.items() if isinstance(value, (list, tuple, dict))}
@@ -61,10 +62,10 @@ def sft_dataset(rows: Iterable[Mapping[str, Any]] | str | os.PathLike[str]) -> D
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"Arrow cannot hold the rows: {error}; expected JSON, and one type in each column") from error
     for index, row in enumerate(listed):
-        difference = _read_back(dataset, index, row)
-        if difference:
+        changed = _read_back(dataset, index, row)
+        if changed:
             raise ValueError(
-                f"row {index} would not come back as it is: {difference}; expected one type in each column, finite "
+                f"row {index} would not come back as it is: {changed}; expected one type in each column, finite "
                 "numbers, and integers of 64 bits"
             )
     return dataset
@@ -73,13 +74,13 @@ def sft_dataset(rows: Iterable[Mapping[str, Any]] | str | os.PathLike[str]) -> D
 def _read(path: Path) -> list[dict[str, Any]]:
     """The rows of a JSON-lines file."""
     rows = []
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path}, line {number} is no JSON: {error}; write the file anew") from error
             if not isinstance(row, dict):
                 raise ValueError(f"{path}, line {number} is a {type(row).__name__}; expected an object with 'messages'")
@@ -92,7 +93,6 @@ def check_sft_rows(
     tokenizer: PreTrainedTokenizerBase,
     *,
     max_length: int | None,
-    rows: Sequence[Mapping[str, Any]] | None = None,
 ) -> None:
     """Check that each row is trained on as it was written: all its assistant turns, unchanged, and nothing else.
 
@@ -100,26 +100,26 @@ def check_sft_rows(
     and the line feed behind it.
 
     Args:
-        dataset: What `SFTTrainer` gets.
+        dataset: What `SFTTrainer` gets, made with `sft_dataset`; or such rows in a list.
         tokenizer: What `SFTTrainer` gets as `processing_class`.
         max_length: What `SFTConfig` gets (1024 if it gets nothing): longer rows are cut; None: they are not.
-        rows: What the dataset was made from, to compare it with.
 
     Raises:
-        ValueError: Rows differ; one line for each of the first few.
+        ValueError: Calls or tools are in Arrow's structs, which have changed them; or rows differ: one line for each of
+            the first few.
     """
-    reader = RowReader(tokenizer)
-    faults: list[str] = []
-    if rows is not None and len(rows) != len(dataset):
-        raise ValueError(f"got a dataset of {len(dataset)} rows made from {len(rows)}; expected as many")
+    if not isinstance(dataset, (Dataset, Sequence)):
+        raise ValueError(f"got a {type(dataset).__name__}; expected a Dataset or a list of rows: one split, unstreamed")
     if not len(dataset):
         raise ValueError("got no rows; expected at least one")
-    for index, row in enumerate(dataset):
-        changed = rows is not None and _read_back(dataset, index, rows[index])
-        if changed:
-            faults.append(f"row {index}: Arrow changed it: {changed}; make the dataset with sft_dataset")
-        else:
-            faults += [f"row {index}: {fault}" for fault in reader.faults(row, max_length)]
+    column = _column_of_structs(dataset.features) if isinstance(dataset, Dataset) else None
+    if column:
+        raise ValueError(
+            f"the column {column!r} holds Arrow structs, where each call or schema has the keys of all, in one order; "
+            "make the dataset with sft_dataset, of rows that were in no such dataset before"
+        )
+    reader = RowReader(tokenizer)
+    faults = [f"row {index}: {fault}" for index, row in enumerate(dataset) for fault in reader.faults(row, max_length)]
     if faults:
         more = f"\nand {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
         longest = f"\nthe longest row has {reader.longest} tokens" if max_length and reader.longest > max_length else ""
@@ -127,7 +127,16 @@ def check_sft_rows(
         raise ValueError(f"{len(dataset)} rows have {len(faults)} faults:\n{shown}{more}{longest}")
 
 
-def _read_back(dataset: Dataset | Sequence[Mapping[str, Any]], index: int, row: Mapping[str, Any]) -> str | None:
+def _column_of_structs(features: Features) -> str | None:
+    """The first column in which Arrow merged the keys of calls or of schemas; None if there is none."""
+    for column, merged in (("messages", "tool_calls"), ("tools", "function")):
+        items = getattr(features.get(column), "feature", None)
+        if isinstance(items, dict) and merged in items:
+            return column
+    return None
+
+
+def _read_back(dataset: Dataset, index: int, row: Mapping[str, Any]) -> str | None:
     """How a row that a dataset gives back differs from what was put in; None if it does not."""
     try:
         back = dataset[index]

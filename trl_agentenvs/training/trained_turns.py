@@ -3,8 +3,9 @@
 A row is trained on as it was written if each stretch of tokens in the loss begins where the prompt of a turn ends,
 closes with the token that ends the turn, and is parsed to the message in the row: its calls, content and reasoning.
 
-What is covered: templates that TRL ships or that bring `{% generation %}` markers, with a parser of TRL's or of the
-tokenizer's own. What is not covered: whitespace at the ends of reasoning, which changes nothing in play.
+What is covered: the templates of Qwen2.5, Qwen3, Qwen3.5 and LFM2 that TRL ships, and such as are written like them.
+What is not covered: other families' (of Nemotron, GPT-OSS and GLM good rows are refused, too), and whitespace at the
+ends of reasoning, which changes nothing in play.
 """
 
 from __future__ import annotations
@@ -20,19 +21,13 @@ from transformers import PreTrainedTokenizerBase
 from trl.chat_template_utils import parse_response
 
 from .chat_template import add_parser, sft_template, training_sequence
+from .conversations import conversation_fault
 
-__all__ = ["RowReader", "difference", "is_conversation"]
+__all__ = ["RowReader", "difference"]
 
 _SHOWN_CHARS = 200
 _ABSENT = object()  # None is a value
-
-
-def is_conversation(row: Mapping[str, Any]) -> bool:
-    """Return whether a row has messages with roles, and tools, if any, as a list."""
-    messages, tools = row.get("messages"), row.get("tools")
-    if not isinstance(messages, (list, tuple)) or not isinstance(tools, (list, tuple, type(None))):
-        return False
-    return all(isinstance(message, Mapping) and "role" in message for message in messages)
+_ARROW_PUT = "if your row has it neither, Arrow put it in: make the dataset with sft_dataset"
 
 
 def difference(got: Any, expected: Any, where: str = "") -> str | None:
@@ -82,11 +77,14 @@ class RowReader:
 
     def faults(self, row: Mapping[str, Any], max_length: int | None) -> list[str]:
         """What is wrong with a row."""
-        if not is_conversation(row):
-            return ["it is no conversation; expected messages as a list of dicts with a role, and tools as a list"]
+        unfit = conversation_fault(row)
+        if unfit:
+            return [unfit]
         messages = row["messages"]
-        faults = [f"messages[{index}]: {fault}" for index, message in enumerate(messages)
-                  for fault in self._message_faults(message, row.get("tools"))]  # fmt: skip
+        faults = [f"the tool {name} has the parameter {key!r} without a schema; {_ARROW_PUT}"
+                  for name, key in _bare_parameters(row.get("tools"))]  # fmt: skip
+        faults += [f"messages[{index}]: {fault}" for index, message in enumerate(messages)
+                   for fault in self._message_faults(message, row.get("tools"))]  # fmt: skip
         if faults:
             return faults
         try:
@@ -146,21 +144,22 @@ class RowReader:
             if not isinstance(arguments, Mapping):
                 faults.append(f"the arguments of {name} are {_shown(arguments)}; expected a dict, not its JSON")
                 continue
-            declared = _parameters(tools, name)
-            strange = [key for key in arguments if declared is not None and key not in declared]
+            strange = [key for key in arguments if key not in _parameters(tools).get(name, arguments)]
             if strange:
-                faults.append(
-                    f"{name} is given {strange[0]}={_shown(arguments[strange[0]])}, which its schema does not have; if "
-                    "your row has it neither, Arrow put it in: make the dataset with sft_dataset"
-                )
+                value = _shown(arguments[strange[0]])
+                faults.append(f"{name} is given {strange[0]}={value}, which its schema does not have; {_ARROW_PUT}")
         return faults
 
     def _turn_fault(self, message: Mapping[str, Any], ids: list[int], span: range, tools: Any) -> str | None:
         """How the trained tokens of a turn differ from its message."""
-        start = next((at for at in span if str(self._tokenizer.decode([ids[at]])).strip()), span.start)
+        # Qwen2.5's template counts the line feed before a turn as the assistant's.
+        start = next((at for at in span if str(self._tokenizer.decode([ids[at]])).strip("\n")), span.start)
         end = next((at for at in reversed(span) if ids[at] in self._control_ids), None)
         if end is None:
             return "the token that ends the turn is not trained on; use a training template of TRL"
+        if ids[end] != self._tokenizer.eos_token_id:  # TRL's tool loop cuts turns there
+            ended, eos = self._tokenizer.decode([ids[end]]), self._tokenizer.eos_token
+            return f"the turn ends with {ended!r}, and the tokenizer's eos_token is {eos!r}; set it to {ended!r}"
         if span.stop - end > 2:  # the line feed behind a turn may be in
             behind = self._tokenizer.decode(ids[end + 1 : span.stop])
             return f"the loss is taken on what follows the turn, too: {_shown(behind)}; use a training template of TRL"
@@ -181,14 +180,15 @@ def _calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"name": call.get("name"), "arguments": call.get("arguments", {})} for call in calls]
 
 
-def _parameters(tools: Any, name: str) -> set[str] | None:
-    """The parameters of a tool by its schema; None if there is no schema of it."""
-    for tool in tools or []:
-        schema = tool.get("function", tool)
-        if schema.get("name") == name:
-            properties = (schema.get("parameters") or {}).get("properties") or {}
-            return {key for key, value in properties.items() if value is not None}
-    return None
+def _parameters(tools: Any) -> dict[str, Mapping[str, Any]]:
+    """The parameters of each tool, by its schema."""
+    schemas = [tool.get("function", tool) for tool in tools or []]
+    return {schema.get("name"): (schema.get("parameters") or {}).get("properties") or {} for schema in schemas}
+
+
+def _bare_parameters(tools: Any) -> list[tuple[str, str]]:
+    """Tools and their parameters that have no schema."""
+    return [(name, key) for name, found in _parameters(tools).items() for key, value in found.items() if value is None]
 
 
 def _said(message: Mapping[str, Any]) -> tuple[str, str]:
@@ -217,4 +217,4 @@ def _changed(read: Mapping[str, Any], message: Mapping[str, Any]) -> str | None:
 
 def _unspaced(*values: Any) -> str:
     """Values without any whitespace, to tell what else differs."""
-    return re.sub(r"\\[nrt]|\s", "", json.dumps(values))
+    return re.sub(r"\\[nrt]|\s", "", json.dumps(values, default=str))
