@@ -302,3 +302,16 @@ def test_a_file_changed_under_its_old_size_and_date_is_read_again(tmp_path: Path
         os.utime(path, ns=(1, 1))
         intros.append(data.load(path).intro)
     assert intros[0] != intros[1]
+
+
+@pytest.mark.parametrize("name", ["n", "max_receptacles"])
+@pytest.mark.parametrize("value", ["3", 3.0, float("nan"), True, [3]])
+def test_a_number_that_is_no_integer_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"got {name}=.*; expected an integer"):
+        data.game_ids("train", **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kinds", [5, True, [["pick_and_place_simple"]], {"x": 1}])
+def test_task_types_of_another_form_are_refused(kinds: object) -> None:
+    with pytest.raises(ValueError, match=r"got the task type .*; expected one of"):
+        data.game_ids("train", task_types=kinds)  # type: ignore[arg-type]

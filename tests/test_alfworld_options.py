@@ -191,7 +191,7 @@ def test_reworded_command_shows_in_the_trace_at_its_turn(tmp_path):
     assert [turn["repairs"] for turn in rollout.turns] == [{}, {"reworded_command": 1}, {}]
 
 
-@pytest.mark.parametrize("multiple", [float("nan"), 1e300])
-def test_multiple_beyond_all_columns_is_refused(multiple):
-    with pytest.raises(ValueError, match="up to 1000"):
+@pytest.mark.parametrize("multiple", [float("nan"), 1e300, "2", None, True])
+def test_multiple_that_is_no_number_or_beyond_all_columns_is_refused(multiple):
+    with pytest.raises(ValueError, match=r"got step_limit=.*; expected a number above 0 and up to 1000"):
         step_limit_of(GAME, multiple)

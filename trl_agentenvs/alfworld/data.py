@@ -20,6 +20,7 @@ is listed. Which of the official files are listed is told in `trl_agentenvs.alfw
 
 from __future__ import annotations
 
+import numbers
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -122,12 +123,14 @@ def game_ids(
         Game ids for `load`.
 
     Raises:
-        ValueError: An unknown split, source or task type, or fewer than `n` games fit.
+        ValueError: An unknown split, source or task type, a number that is none, or fewer than `n` games fit.
         FileNotFoundError: There are no official games where ALFWORLD_DATA points.
         OSError: A folder of them cannot be read.
     """
     _check_split(split)
     kinds = _checked_types(task_types)
+    for name, value in (("n", n), ("max_receptacles", max_receptacles)):
+        _check_count(name, value)
     if source not in SOURCES:
         raise ValueError(f"got the source {source!r}; expected one of {', '.join(SOURCES)}")
     if source == "auto":
@@ -174,11 +177,16 @@ def _check_split(split: str) -> None:
         raise ValueError(f"got the split {split!r}; expected one of {', '.join(SPLITS)}")
 
 
-def _checked_types(task_types: Iterable[str] | None) -> tuple[str, ...]:
+def _check_count(name: str, value: object) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
+        raise ValueError(f"got {name}={value!r}; expected an integer")
+
+
+def _checked_types(task_types: object) -> tuple[str, ...]:
     """The types asked for, in the official order."""
     if task_types is None:
         return TASK_TYPES
-    asked = (task_types,) if isinstance(task_types, str) else tuple(task_types)
+    asked = tuple(task_types) if isinstance(task_types, Iterable) and not isinstance(task_types, str) else (task_types,)
     unknown = [kind for kind in asked if kind not in TASK_TYPES]
     if unknown:
         raise ValueError(f"got the task type {unknown[0]!r}; expected one of {', '.join(TASK_TYPES)}")

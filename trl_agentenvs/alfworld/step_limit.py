@@ -56,8 +56,12 @@ def step_limit_of(game_id: str, multiple: float) -> int | None:
         ValueError: `multiple` is out of its range, or the game cannot be loaded.
         FileNotFoundError: There is no such file.
     """
-    if not 0 < multiple <= MAX_MULTIPLE:
-        raise ValueError(f"got step_limit={multiple}; expected a number above 0 and up to {MAX_MULTIPLE}")
+    _check_multiple(multiple)
     game = data.load(game_id)
     steps = expert_steps(game) or len(game.walkthrough)
     return max(LEAST_STEPS, math.ceil(multiple * steps)) if steps else None
+
+
+def _check_multiple(multiple: object) -> None:
+    if isinstance(multiple, bool) or not isinstance(multiple, int | float) or not 0 < multiple <= MAX_MULTIPLE:
+        raise ValueError(f"got step_limit={multiple!r}; expected a number above 0 and up to {MAX_MULTIPLE}")
