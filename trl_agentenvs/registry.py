@@ -48,7 +48,7 @@ ENVIRONMENTS: dict[str, Registered] = {
         },
     ),
 }
-"""Name on the command line -> where it lies."""
+"""By their names on the command line."""
 
 
 def load_factory(name: str) -> Callable[[], Any]:

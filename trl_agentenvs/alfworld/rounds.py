@@ -34,7 +34,10 @@ def shuffled_rounds(games: Sequence[str], seed: int) -> Iterator[str]:
         TypeError: The seed is no whole number.
         ValueError: The seed is out of range, or there are no games.
     """
-    seed = operator.index(seed)  # numpy's integers would overflow below
+    try:
+        seed = operator.index(seed)  # numpy's integers would overflow below
+    except TypeError:
+        raise TypeError(f"got seed={seed!r}; expected a whole number from 0 to {MAX_SEED}") from None
     if not games:
         raise ValueError("got no games; expected at least one")
     if not 0 <= seed <= MAX_SEED:
