@@ -195,6 +195,15 @@ def test_an_answer_that_fits_no_command_is_refused() -> None:
         expert.act("The episode is over: turn_budget.")
 
 
+def test_an_answer_about_something_else_is_not_taken_for_what_was_examined() -> None:
+    expert = Expert(INTRO)
+    name = expert.act(INTRO).removeprefix("go to ")
+    beside = expert.act(f"You arrive at {name}. On the {name}, you see nothing.").removeprefix("go to ")
+    assert expert.act(NOTHING_HAPPENS) == f"examine {beside}"
+    with pytest.raises(ExpertError, match=f"cannot read the answer .* to 'examine {beside}'"):
+        expert.act("The episode is over: turn_budget.")
+
+
 def _answer(*answers: str, task: str = "put some mug on desk") -> list[str]:
     """The expert's commands when the game answers so."""
     intro = INTRO.replace("put some mug on desk", task)

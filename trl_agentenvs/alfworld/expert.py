@@ -31,7 +31,7 @@ _TOOL_OF_VERB = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 _ANSWERS = {
     "go": ("You arrive at ",),
     "open": ("You open the ",),
-    "examine": ("On the ", "The "),
+    "examine": ("On the {}, ", "The {} is "),
     "take": ("You pick up the ",),
     "move": ("You move the ", "You put the "),
     "put": ("You put the ", "You move the "),
@@ -128,7 +128,7 @@ class Expert:
 
     def _learn(self, observation: str) -> None:
         verb, _, rest = self._last.partition(" ")
-        expected = (NOTHING_HAPPENS, *_ANSWERS[verb])
+        expected = (NOTHING_HAPPENS, *(words.format(rest) for words in _ANSWERS[verb]))
         answer = next((line for line in observation.splitlines() if line.startswith(expected)), None)
         if answer is None:
             raise ExpertError(
