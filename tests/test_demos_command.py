@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-import random
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.recording import complaint, games, lose, meta, rows, run, twelve
 from trl_agentenvs.alfworld import data, demos
-from trl_agentenvs.alfworld.demos import Demo, check_replay
+from trl_agentenvs.alfworld.demos import Demo, check_replay, shortest_demo
 from trl_agentenvs.alfworld.env import ALFWorldEnv
-from trl_agentenvs.alfworld.expert import Expert
 from trl_agentenvs.alfworld.generate import game_file
 from trl_agentenvs.alfworld.subsets import stratified_order
 from trl_agentenvs.training import demos_command, demos_report
@@ -143,17 +142,10 @@ def test_no_demo_at_all_exits_with_1(out: Path, capsys) -> None:
 
 
 def test_an_exception_of_the_expert_is_listed_though_another_play_won(out: Path, monkeypatch, capsys) -> None:
-    class Buggy(Expert):
-        def __init__(self, intro: str, rng: random.Random | None) -> None:
-            super().__init__(intro, rng)
-            self.varied = rng is not None
+    def attempt(make_env, game: str, **options) -> demos.Attempt:
+        return replace(shortest_demo(make_env, game, **options), crashes=["KeyError: 'drawer 9'"])
 
-        def act(self, observation: str) -> str:
-            if self.varied:
-                raise KeyError("drawer 9")
-            return super().act(observation)
-
-    monkeypatch.setattr(demos, "Expert", Buggy)
+    monkeypatch.setattr(demos_command, "shortest_demo", attempt)
     assert run(out, "--count", "2") == 0
     shown = capsys.readouterr().out
     assert "Games that raised an exception in a play that was not kept: 2\n  generated:" in shown

@@ -109,7 +109,7 @@ def test_hub_id_without_network() -> None:
 
 
 def test_dry_run_looks_up_nothing_on_the_hub() -> None:
-    checked = preflight(resolve(["--preset", "none", "--model", "nobody/nothing-here"]), dry_run=True)
+    checked = preflight(resolve(["--preset", "none", "--model", "nobody/nothing-here", "--n_train", "4"]), dry_run=True)
     assert checked.stops == []
     assert checked.model is None
 

@@ -1,25 +1,19 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import datasets
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl import GRPOConfig
-from trl.chat_template_utils import get_training_chat_template
 
-from tests.scripted import ScriptedGRPOTrainer
 from trl_agentenvs.alfworld import data
+from trl_agentenvs.alfworld.demos import Demo
 from trl_agentenvs.alfworld.engine import Engine
-from trl_agentenvs.alfworld.env import ALFWorldEnv
 from trl_agentenvs.training import warmstart
 from trl_agentenvs.training.demos import DATA_OPTIONS, expert_demos
-from trl_agentenvs.training.tiny_model import build_model, build_tokenizer
+from trl_agentenvs.training.tiny_model import build_model
 from trl_agentenvs.training.warmstart import WarmStart, cache_key, default_cache_dir, warm_model
 
 pytestmark = pytest.mark.trainer
@@ -45,9 +39,14 @@ def no_training(monkeypatch):
 # Demonstrations
 
 
-@pytest.mark.parametrize("slip_rate", [0.0, 0.3])
-def test_the_commands_of_a_demo_win_its_game(slip_rate: float) -> None:
-    for demo in expert_demos(12, 3, slip_rate=slip_rate, env_options={"max_steps": 40}, data_options=ALL_TYPES):
+@pytest.fixture(scope="module")
+def slipping() -> list[Demo]:
+    """Demonstrations of an expert that slips often, of every task type."""
+    return expert_demos(10, 3, slip_rate=0.3, env_options={"max_steps": 40}, data_options=ALL_TYPES)
+
+
+def test_the_commands_of_a_demo_win_its_game(slipping: list[Demo]) -> None:
+    for demo in slipping:
         engine = Engine(data.load(demo.game))
         for command in demo.commands:
             assert not engine.won
@@ -55,9 +54,9 @@ def test_the_commands_of_a_demo_win_its_game(slip_rate: float) -> None:
         assert engine.won
 
 
-def test_slips_are_refused_and_change_nothing() -> None:
+def test_slips_are_refused_and_change_nothing(slipping: list[Demo]) -> None:
     slips = 0
-    for demo in expert_demos(12, 3, slip_rate=0.3, env_options={"max_steps": 40}, data_options=ALL_TYPES):
+    for demo in slipping:
         results = [message["content"] for message in demo.messages if message["role"] == "tool"]
         refused = [answer.startswith(NOTHING) for answer in results]
         slips += sum(refused)
@@ -66,7 +65,12 @@ def test_slips_are_refused_and_change_nothing() -> None:
             if not was_refused:
                 engine.step(command)
         assert engine.won
-    assert slips > 12
+    assert slips > 10
+
+
+def test_an_expert_that_does_not_slip_is_refused_nothing() -> None:
+    for demo in expert_demos(3, 3, slip_rate=0.0):
+        assert not any(message["content"].startswith(NOTHING) for message in demo.messages)
 
 
 def test_a_seed_fixes_the_demos_and_another_gives_others() -> None:
@@ -85,63 +89,6 @@ def test_no_demo_is_of_a_game_that_evaluation_plays() -> None:
 def test_fewer_demos_than_asked_for_is_an_error_that_says_how_many() -> None:
     with pytest.raises(ValueError, match=r"got n=5; the expert won 0 of \d+ games; lower n or raise max_steps"):
         expert_demos(5, 0, env_options={"max_steps": 1})
-
-
-# Tokens
-
-
-class _Replay(ScriptedGRPOTrainer):
-    def __init__(self, *args, **kwargs) -> None:
-        super().__init__(*args, **kwargs)
-        self.prompts: list[list[int]] = []
-
-    def _generate_single_turn(self, prompt_ids, *args, **kwargs):
-        self.prompts += [list(ids) for ids in prompt_ids]
-        return super()._generate_single_turn(prompt_ids, *args, **kwargs)
-
-
-def test_every_prompt_of_an_episode_begins_the_sequence_that_was_trained_on(tmp_path) -> None:
-    options = {"max_steps": 40}
-    demos = expert_demos(2, 4, slip_rate=0.2, env_options=options, data_options=ALL_TYPES)
-    env = ALFWorldEnv(**options)
-    tokenizer = build_tokenizer(
-        corpus=[text for demo in demos for text in demo.texts], tools=[env.act], system_prompt=env.system_prompt
-    )
-    template = get_training_chat_template(tokenizer)
-    for demo in demos:
-        trained = tokenizer.apply_chat_template(
-            demo.messages, tools=[env.act], chat_template=template, return_dict=True, return_assistant_tokens_mask=True
-        )
-        args = GRPOConfig(
-            output_dir=str(tmp_path), per_device_train_batch_size=2, num_generations=2, max_steps=1, use_cpu=True,
-            bf16=False, gradient_checkpointing=False, save_strategy="no", report_to="none", disable_tqdm=True,
-            max_completion_length=2000, max_tool_calling_iterations=len(demo.commands),
-        )  # fmt: skip
-        rows = datasets.Dataset.from_list(
-            [{"prompt": [*demo.messages[:1], {"role": "user", "content": ""}], "game": demo.game}]
-        )
-        trainer = _Replay(
-            model=build_model(tokenizer, layers=1, hidden_size=16), processing_class=tokenizer, args=args,
-            train_dataset=rows, environment_factory=ALFWorldEnv.configured(**options),
-        )  # fmt: skip
-        said = (
-            "<think>\n\n</think>\n\n"
-            + '<tool_call>\n{{"name": "act", "arguments": {{"command": "{}"}}}}\n</tool_call><|im_end|>'
-        )
-        trainer.scripts = [[said.format(command) for command in demo.commands]]
-        trainer.train()
-        length = len(trained["input_ids"])
-        early = [prompt for prompt in trainer.prompts if len(prompt) < length]
-        assert len(early) == 2 * len(demo.commands)
-        for prompt in early:
-            assert trained["input_ids"][: len(prompt)] == prompt
-        # What is generated in a rollout is what the loss was taken on. The template counts the line feed behind a turn
-        # as the assistant's, so the token it begins was trained on, too. Behind the win, TRL's loop went on.
-        rollout = trainer.rollouts[0]
-        played = [0] * len(rollout.prompt_ids) + rollout.mask
-        after_turn = {i + 1 for i, token in enumerate(trained["input_ids"]) if token == tokenizer.eos_token_id}
-        for index in set(range(length - 1)) - after_turn:  # the last line feed comes with the next generation prompt
-            assert played[index] == trained["assistant_masks"][index]
 
 
 # The cache
@@ -240,11 +187,14 @@ def test_every_source_file_that_the_key_hashes_exists() -> None:
     }
 
 
-def test_the_key_is_the_same_in_another_process() -> None:
-    code = "from tests.test_warmstart import SMALL, cache_key; print(cache_key(0, SMALL))"
-    environ = {**os.environ, "PYTHONHASHSEED": "5"}
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
-    assert found.stdout.strip() == cache_key(0, SMALL)
+def test_the_key_is_the_same_in_another_process(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(warmstart, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(warmstart, "version", lambda library: "1")
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "demos.py").write_text("x = 1\n")
+    assert (
+        cache_key(0, SMALL) == "6ca5d5c5681fc2e8"
+    )  # computed in another process; changes with the fields of WarmStart
 
 
 def test_the_cache_folder_follows_the_xdg_variable(monkeypatch, tmp_path) -> None:
