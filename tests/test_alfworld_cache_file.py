@@ -155,3 +155,27 @@ def test_an_entry_is_found_again_after_any_damage_to_the_file(tmp_path: Path) ->
             cache.put(key, key * 40)
             assert cache.get(key) == key * 40 or cache._faults
             cache._faults = 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    os.mkfifo(path)
+    found: list[str | None] = []
+
+    def use() -> None:
+        cache = CacheFile(path, "1")
+        cache.put("key", "text")
+        found.append(cache.get("key"))
+
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert found == [None]
+    assert path.is_fifo()
+
+
+def test_a_name_that_is_too_long_is_done_without(tmp_path: Path) -> None:
+    cache = CacheFile(tmp_path / ("x" * 5000) / "cache.sqlite", "1")
+    cache.put("key", "text")
+    assert cache.get("key") is None

@@ -58,7 +58,7 @@ class CacheFile:
 
     def get(self, key: str) -> str | None:
         """The text under a key; None if there is none that can be relied on."""
-        if self._faults >= _MAX_FAULTS or not os.path.exists(self.path):
+        if self._faults >= _MAX_FAULTS or not os.path.isfile(self.path):
             return None
         try:
             with _inside, closing(self._connect("ro")) as connection:
@@ -86,6 +86,8 @@ class CacheFile:
         packed = zlib.compress(text.encode(), 1)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.exists() and not self.path.is_file():  # opening a pipe may never end
+                raise OSError("it is no regular file")
             with _inside:
                 try:
                     self._write(key, packed)
