@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 from datasets import Dataset, DatasetDict, load_dataset
 from trl.chat_template_utils import get_training_chat_template
 
+import trl_agentenvs
 from tests.scripted import build_tokenizer
 from trl_agentenvs.training.chat_template import use_training_template
 from trl_agentenvs.training.sft_rows import check_sft_rows, sft_dataset
@@ -371,6 +373,22 @@ def test_a_template_that_marks_nothing_and_that_trl_does_not_know_is_refused() -
         check_sft_rows([THREE_TOOLS], made, max_length=None)
 
 
+@pytest.mark.parametrize(
+    ("beginning", "said"),
+    [
+        ("{{ raise_exception('no rights') }}", "cannot render a question: no rights; use one of TRL's"),
+        ("{{ 'a' + 1 }}", "cannot render a question: can only concatenate"),
+        ("{%- if add_generation_prompt %}{% set add_generation_prompt = false %}{% endif %}", "with no header of"),
+    ],
+)
+def test_a_template_that_makes_no_prompts_is_refused(beginning: str, said: str) -> None:
+    made = build_tokenizer()
+    use_training_template(made)
+    made.chat_template = beginning + made.chat_template
+    with pytest.raises(ValueError, match=re.escape(said)):
+        check_sft_rows([THREE_TOOLS], made, max_length=None)
+
+
 def test_the_first_faults_are_shown_and_all_are_counted() -> None:
     bad = row({"role": "assistant", "content": " x"})
     said = faults([bad] * 9)
@@ -389,3 +407,16 @@ def test_the_tokenizer_is_left_as_it_was() -> None:
 def test_no_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="got no rows"):
         check_sft_rows([], build_tokenizer(), max_length=None)
+
+
+def test_a_missing_library_is_told_with_what_to_install(monkeypatch) -> None:
+    monkeypatch.delitem(sys.modules, "trl_agentenvs.training.sft_rows")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ImportError, match=r'datasets is not installed; run: pip install "trl_agentenvs\[train\]"'):
+        trl_agentenvs.__getattr__("sft_dataset")
+
+
+def test_a_missing_module_of_our_own_is_no_missing_library(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "trl_agentenvs.training.sft_rows", None)
+    with pytest.raises(ModuleNotFoundError, match="trl_agentenvs.training.sft_rows"):
+        trl_agentenvs.__getattr__("sft_dataset")

@@ -53,7 +53,13 @@ def __getattr__(name: str) -> Any:
     """Load a public name from its module at first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    try:
+        module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith(__name__):
+            raise
+        raise ImportError(f'{error.name} is not installed; run: pip install "{__name__}[train]"') from error
+    value = getattr(module, name)
     globals()[name] = value
     return value
 

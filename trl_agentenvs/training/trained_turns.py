@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 from trl.chat_template_utils import parse_response
 
@@ -72,7 +73,7 @@ class RowReader:
         added = tokenizer.added_tokens_decoder
         self._control_ids = {index for index, token in added.items() if token.special}
         self._control_texts = sorted(token.content for token in added.values() if token.special)
-        self._prompt_end = self._end_of_prompt()
+        self._header, self._opening = self._end_of_prompt()
         self._typed = "tools" in inspect.signature(parse_response).parameters
 
     def faults(self, row: Mapping[str, Any], max_length: int | None) -> list[str]:
@@ -107,30 +108,28 @@ class RowReader:
             behind = span.stop
         return faults
 
-    def _end_of_prompt(self) -> str:
+    def _end_of_prompt(self) -> tuple[str, str]:
         """What a prompt adds to its messages: the header of the turn, and thinking where the template opens it."""
-        bare, prompt = (
-            str(
-                self._tokenizer.apply_chat_template(
-                    [{"role": "user", "content": "x"}],
-                    chat_template=self._template,
-                    add_generation_prompt=prompted,
-                    tokenize=False,
-                )
-            )
-            for prompted in (False, True)
-        )
-        return prompt.removeprefix(bare)
+        question = [{"role": "user", "content": "x"}]
+        options: dict[str, Any] = {"chat_template": self._template, "tokenize": False}
+        try:
+            bare = str(self._tokenizer.apply_chat_template(question, **options))
+            prompt = str(self._tokenizer.apply_chat_template(question, add_generation_prompt=True, **options))
+        except (TemplateError, TypeError) as error:
+            raise ValueError(f"the chat template cannot render a question: {error}; use one of TRL's") from error
+        end = prompt.removeprefix(bare)
+        header = end.split("<think>")[0].rstrip()
+        if not header:
+            raise ValueError("the chat template ends a prompt with no header of the next turn; use one of TRL's")
+        return header, end.removeprefix(header)
 
     def _start_fault(self, before: str) -> str | None:
         """Whether the loss begins where the prompt ends, within the line feeds and thinking tags there."""
-        header = self._prompt_end.split("<think>")[0].rstrip()
-        _, found, rest = before.rpartition(header)
-        if found and self._prompt_end.startswith(header + rest):
+        _, found, rest = before.rpartition(self._header)
+        if found and self._opening.startswith(rest):
             return None
-        return (
-            f"the loss does not begin behind {self._prompt_end!r}, where the turn does; use a training template of TRL"
-        )
+        opened = self._header + self._opening
+        return f"the loss does not begin behind {opened!r}, where the turn does; use a training template of TRL"
 
     def _message_faults(self, message: Mapping[str, Any], tools: Any) -> list[str]:
         """What is wrong with a message before it is rendered."""
