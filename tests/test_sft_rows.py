@@ -418,5 +418,5 @@ def test_a_missing_library_is_told_with_what_to_install(monkeypatch) -> None:
 
 def test_a_missing_module_of_our_own_is_no_missing_library(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "trl_agentenvs.training.sft_rows", None)
-    with pytest.raises(ModuleNotFoundError, match="trl_agentenvs.training.sft_rows"):
+    with pytest.raises(ModuleNotFoundError, match=r"trl_agentenvs\.training\.sft_rows"):
         trl_agentenvs.__getattr__("sft_dataset")
