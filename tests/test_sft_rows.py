@@ -286,6 +286,12 @@ def test_a_control_token_in_a_result_is_a_fault() -> None:
     assert "row 0: messages[3]: its text holds the control token" in faults([bad])
 
 
+@pytest.mark.parametrize("tools", [None, [], TOOLS[1:]])
+def test_a_call_of_a_tool_that_the_prompt_does_not_offer_is_a_fault(tools: list | None) -> None:
+    bad = {**row(calling(("read", {"path": "a"}))), "tools": tools}
+    assert "messages[2]: it calls read, which is not in the row's tools; add its schema" in faults([bad])
+
+
 def test_a_row_that_the_template_refuses_is_a_fault() -> None:
     said = faults([{"messages": [{"role": "assistant", "content": "x"}]}], "qwen3_5_nothink")
     assert "row 0: the chat template refuses the row: No user query" in said

@@ -82,10 +82,11 @@ class RowReader:
         if unfit:
             return [unfit]
         messages = row["messages"]
+        parameters = _parameters(row.get("tools"))
         faults = [f"the tool {name} has the parameter {key!r} without a schema; {_ARROW_PUT}"
-                  for name, key in _bare_parameters(row.get("tools"))]  # fmt: skip
+                  for name, found in parameters.items() for key, value in found.items() if value is None]  # fmt: skip
         faults += [f"messages[{index}]: {fault}" for index, message in enumerate(messages)
-                   for fault in self._message_faults(message, row.get("tools"))]  # fmt: skip
+                   for fault in self._message_faults(message, parameters)]  # fmt: skip
         if faults:
             return faults
         try:
@@ -131,7 +132,7 @@ class RowReader:
         opened = self._header + self._opening
         return f"the loss does not begin behind {opened!r}, where the turn does; use a training template of TRL"
 
-    def _message_faults(self, message: Mapping[str, Any], tools: Any) -> list[str]:
+    def _message_faults(self, message: Mapping[str, Any], parameters: Mapping[str, Mapping[str, Any]]) -> list[str]:
         """What is wrong with a message before it is rendered."""
         faults = []
         said = json.dumps(dict(message), ensure_ascii=False, default=str)
@@ -143,7 +144,10 @@ class RowReader:
             if not isinstance(arguments, Mapping):
                 faults.append(f"the arguments of {name} are {_shown(arguments)}; expected a dict, not its JSON")
                 continue
-            strange = [key for key in arguments if key not in _parameters(tools).get(name, arguments)]
+            if name not in parameters:
+                faults.append(f"it calls {name}, which is not in the row's tools; add its schema, as play does")
+                continue
+            strange = [key for key in arguments if key not in parameters[name]]
             if strange:
                 value = _shown(arguments[strange[0]])
                 faults.append(f"{name} is given {strange[0]}={value}, which its schema does not have; {_ARROW_PUT}")
@@ -183,11 +187,6 @@ def _parameters(tools: Any) -> dict[str, Mapping[str, Any]]:
     """The parameters of each tool, by its schema."""
     schemas = [tool.get("function", tool) for tool in tools or []]
     return {schema.get("name"): (schema.get("parameters") or {}).get("properties") or {} for schema in schemas}
-
-
-def _bare_parameters(tools: Any) -> list[tuple[str, str]]:
-    """Tools and their parameters that have no schema."""
-    return [(name, key) for name, found in _parameters(tools).items() for key, value in found.items() if value is None]
 
 
 def _said(message: Mapping[str, Any]) -> tuple[str, str]:
