@@ -17,6 +17,7 @@ from trl_agentenvs.alfworld.game import Game, GameFileError
 from trl_agentenvs.alfworld.generate import game_file
 from trl_agentenvs.alfworld.goal import GoalError, compile_goal
 from trl_agentenvs.alfworld.pddl import parse
+from trl_agentenvs.alfworld.wording import Dialect
 
 GOOD = game_file("pick_two_obj_and_place", 3)
 
@@ -271,3 +272,10 @@ def test_something_that_lies_about_and_is_no_object_is_refused():
     assert problem != game["pddl_problem"]
     with pytest.raises(GameFileError, match="is no object: 'thing'"):
         Game.from_dict({**game, "pddl_problem": problem})
+
+
+@pytest.mark.parametrize("piece", ["action help {", 'action help {feedback :: "', 'action help {"rhs": "x"'])
+def test_a_grammar_of_endless_beginnings_is_read_in_no_time(piece):
+    started = time.process_time()
+    Dialect.from_grammar(piece * 100_000)
+    assert time.process_time() - started < 1

@@ -28,7 +28,8 @@ NOTHING_HAPPENS = "Nothing happens."
 """The answer to every command that is not possible now."""
 
 _TASK = "Your task is to: "
-_HELP = re.compile(r'action help \{.*?(?:feedback :: "|"rhs": ")(?=\\n|\n)(.*?)"', re.DOTALL)
+_HELP_ACTION = "action help {"
+_HELP = re.compile(r'(?:feedback :: "|"rhs": ")(?=\\n|\n)(.*?)"', re.DOTALL)  # the first behind that action
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Dialect:
     @classmethod
     def from_grammar(cls, grammar: str) -> Dialect:
         """Read the dialect of a game file from its grammar text."""
-        found = _HELP.search(grammar)
+        found = _HELP.search(grammar.partition(_HELP_ACTION)[2])
         old = "put {o} in/on {r}" in grammar
         old_feedback = "You put the {o.name} in/on the {r.name}." in grammar
         return cls(
