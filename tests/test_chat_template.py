@@ -128,6 +128,12 @@ def test_a_fault_names_episode_turn_message_token_and_context() -> None:
     assert advice.startswith("call use_training_template(tokenizer) before training")
 
 
+def test_a_turn_that_opens_the_conversation_has_no_prompt() -> None:
+    fixed, (_, *messages) = tokenizer("qwen3"), chat_episode()["messages"]
+    use_training_template(fixed)
+    check_template(fixed, [{"messages": [{"role": "assistant", "content": "Ready."}, *messages]}])
+
+
 def test_the_token_is_the_first_that_differs() -> None:
     stock, row = tokenizer("qwen3"), tool_episode()
     with pytest.raises(ValueError, match="token") as caught:

@@ -12,6 +12,7 @@ import trl_agentenvs
 from tests.scripted import build_tokenizer
 from trl_agentenvs.training.chat_template import use_training_template
 from trl_agentenvs.training.sft_rows import check_sft_rows, sft_dataset
+from trl_agentenvs.training.trained_turns import difference
 
 pytestmark = pytest.mark.trainer
 
@@ -147,6 +148,9 @@ def test_a_line_that_is_no_row_is_named(tmp_path) -> None:
         ([{"messages": "hi"}], "row 0: it is no conversation"),
         ([{"messages": [{"content": "hi"}]}], "row 0: it is no conversation"),
         ([{"messages": []}], "row 0: it is no conversation"),
+        ([{"messages": [{"role": "user", "content": ["hi"]}]}], "row 0: it is no conversation"),
+        ([row(calling((3, {})))], "row 0: it is no conversation"),
+        ([{**THREE_TOOLS, "tools": [{"name": "read", "parameters": "path"}]}], "row 0: its tools are no list of JSON"),
         ([{**THREE_TOOLS, "tools": json.dumps(TOOLS)}], "row 0: its tools are no list of JSON schemas"),
         ([{**THREE_TOOLS, "chat_template_kwargs": None}], "row 0: its chat_template_kwargs are no dict"),
         *[
@@ -215,6 +219,21 @@ def test_what_is_no_dataset_is_refused(kind: str) -> None:
 
 
 # What the chat template changes
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "said"),
+    [
+        ({"a": {"x": 1, "y": 2}}, {"a": {"y": 2, "x": 1}}, "a is {'x': 1, 'y': 2} instead of {'y': 2, 'x': 1}"),
+        ({"a": 1}, {"a": True}, "a is 1 instead of True"),
+        ({"a": [1, 2]}, {"a": [1]}, "a is [1, 2] instead of [1]"),
+        ({"a": [0, None]}, {"a": [0, {}]}, "a[1] is None instead of {}"),
+        ({"b": 1, "a": 2}, {"a": 2, "b": 1}, None),  # columns
+    ],
+)
+def test_the_first_difference_is_told_with_its_place(got, expected, said: str | None) -> None:
+    assert difference(got, expected) == said
+
 
 GOOD = {
     "calls with nested values": row(calling(("run", {"options": {"a": [1, {"b": None}]}, "names": ["x", 2]}))),
