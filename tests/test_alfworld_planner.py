@@ -309,6 +309,22 @@ def test_a_goal_of_another_form_is_an_error() -> None:
         plan(Engine(_game(_put("pen", "desk", "isSliced"))))
 
 
+def test_a_goal_that_wants_one_object_in_two_receptacles_is_an_error() -> None:
+    both = "(inReceptacle ?o desk_bar_1) (inReceptacle ?o shelf_bar_1)"
+    goal = f"(exists (?o - object) (and (objectType ?o mugType) {both}))"
+    with pytest.raises(PlanError, match="the goal speaks of 'inreceptacle' in a way that none"):
+        plan(Engine(_game(goal)))
+
+
+def test_a_goal_in_a_receptacle_that_stands_nowhere_is_an_error() -> None:
+    written = game_file("pick_heat_then_place_in_recep", 0)
+    target = re.search(r"receptacleType \?r (\w+)Type", written["pddl_problem"])
+    assert target is not None
+    gone = re.sub(rf"\(receptacleAtLocation ({target[1]}_bar_\S+) \S+\)", "", written["pddl_problem"])
+    with pytest.raises(PlanError, match="the game cannot be won from here"):
+        plan(Engine(Game.from_dict({**written, "pddl_problem": gone})))
+
+
 def test_a_goal_with_too_many_ways_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "MAX_WAYS", 0)
     with pytest.raises(PlanError, match="more than 0 ways"):

@@ -101,7 +101,7 @@ class _Way:
         last: dict[str, str | None] = dict.fromkeys(("holds", "istoggled", "atlocation"))
         for fact in sorted(wanted):
             predicate, thing = fact[0], fact[-1]
-            if predicate == "inreceptacle":
+            if predicate == "inreceptacle" and fact[1] not in targets:
                 targets[fact[1]] = fact[2]
             elif predicate in _VERBS:
                 if fact not in present:
@@ -270,7 +270,7 @@ class _Draft:
         """
         if not receptacles:
             raise _DeadEnd
-        passed = {self._place, None if on_the_way_to is None else self._view.place_of[on_the_way_to]}
+        passed = {self._place, None if on_the_way_to is None else self._view.place_of.get(on_the_way_to)}
 
         def commands(receptacle: str) -> int:
             detour = self._view.place_of[receptacle] not in passed
