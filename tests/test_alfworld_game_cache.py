@@ -202,8 +202,11 @@ def test_a_full_disk_is_done_without(folder: Path, game_path: Path, monkeypatch:
     assert game_cache.load_game(game_path).task
 
 
-def test_off_reads_and_writes_nothing(game_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRL_AGENTENVS_CACHE", "off")
+@pytest.mark.parametrize("off", ["off", "OFF"])
+def test_off_reads_and_writes_nothing(
+    game_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: str
+) -> None:
+    monkeypatch.setenv("TRL_AGENTENVS_CACHE", off)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     assert game_cache.cache_file() is None
     assert game_cache.load_game(game_path).task

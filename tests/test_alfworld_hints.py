@@ -138,6 +138,14 @@ def test_every_member_of_a_group_reads_the_same_hints_at_the_same_turns():
     assert False in shown
 
 
+def test_hints_shown_are_counted():
+    env = ALFWorldEnv()
+    observed = [env.reset(game=GAME, **SOMETIMES), *(env.act(command="look") for _ in range(19))]
+    assert env._metrics()["hints"] == sum(bool(hint_in(observation)) for observation in observed) > 0
+    env.reset(game=GAME)
+    assert "hints" not in env._metrics()
+
+
 def test_what_was_done_before_does_not_decide_whether_a_hint_shows():
     row = {"game": GAME, **SOMETIMES}
     looks, junk = observations(row, ["look"] * 20), observations(row, ["dance"] * 20)

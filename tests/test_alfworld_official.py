@@ -302,6 +302,12 @@ def test_a_portable_id_is_found_below_the_data_folder(
     assert data.load(portable_id(str(path))).path == str(path)
 
 
+def test_a_portable_id_without_a_data_folder_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match="below ALFWORLD_DATA, which is not set"):
+        data.load("json_2.1.1/train/a/b/game.tw-pddl")
+
+
 def test_a_portable_id_that_is_nowhere_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=f"{tmp_path}/json_2.1.1/train/a/b/game.tw-pddl"):

@@ -187,6 +187,12 @@ def test_setting_that_is_switched_off_is_named_with_what_it_must_be(games: Path,
         AlfredTWEnv(config_of(games, **{setting: None}))
 
 
+@pytest.mark.parametrize("config", ["config.yaml", None, [1]])
+def test_config_that_is_no_dict_is_refused(config: Any) -> None:
+    with pytest.raises(ValueError, match=r"got the config type .*; expected a dict; read the YAML file first"):
+        AlfredTWEnv(config)
+
+
 def test_missing_setting_is_named(games: Path) -> None:
     config = config_of(games)
     del config["rl"]["training"]

@@ -178,7 +178,7 @@ def test_a_broken_official_game_is_told_and_the_others_are_recorded(out: Path, t
         (["--split", "trian"], "got the split 'trian'; expected one of train, valid_seen, valid_unseen"),
         (["--source", "x"], "got the source 'x'; expected one of auto, official"),
         (["--source", "official"], "ALFWORLD_DATA"),
-        (["--source", "endless"], "got --source endless without a number; add --count or --fraction"),
+        (["--source", "endless"], "got --source endless without a number; add --count N"),
         (["--count", "0"], "got '0'; expected an integer of at least 1"),
         (["--count", "601"], "got --count 601; there are 600 generated train games, lower it"),
         (["--plays", "0"], "got '0'; expected an integer of at least 1"),

@@ -251,6 +251,16 @@ def test_trace_is_json_for_every_reader(tmp_path):
         json.loads(line, parse_constant=pytest.fail)
 
 
+def test_row_option_that_there_is_not_is_refused_with_those_there_are():
+    class Rows(Counter):
+        @classmethod
+        def _rows(cls, split, n, seed, source="a"):
+            return [{"target": 1}]
+
+    with pytest.raises(TypeError, match=r"'sorce' of Rows \(did you mean source\?\); expected one of source"):
+        Rows.dataset("train", sorce="b")
+
+
 def test_row_id_is_the_same_for_a_group_and_differs_between_rows(tmp_path):
     path = tmp_path / "rollouts.jsonl"
     for target in (1, 1, 2):

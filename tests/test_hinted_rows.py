@@ -78,6 +78,10 @@ def test_run_that_ends_before_the_hints_do_is_told():
     assert not stops
 
 
+def test_run_that_draws_each_row_once_is_not_told_to_draw_as_many():
+    assert findings(resolved("--num_train_epochs", "1"), hinted(1)) == []
+
+
 @pytest.mark.parametrize("argv", [("--max_steps", "8"), ("--max_steps", "10"), ("--num_train_epochs", "1")])
 def test_run_that_reaches_the_rows_without_hints_is_fine(argv):
     assert findings(resolved(*argv), hinted(40)) == []
@@ -113,15 +117,21 @@ def test_rows_of_a_run_are_those_the_sampler_gives(argv, steps):
     assert sorted(set(drawn)) == list(range(len(set(drawn))))
 
 
-def test_evaluation_rows_of_a_run_carry_no_hints_and_turn_limits_are_those_of_the_rows():
+def test_evaluation_rows_of_a_run_carry_neither_hints_nor_limits_of_their_own():
     argv = ["--n_train", "8", "--n_eval", "4", "--eval_split", "valid_unseen", "--split", "train"]
     playable, sentences = open_environment(resolved(*argv, "--data_options", '{"hint": "both", "step_limit": 3.0}'))
     assert sentences == []
     assert playable is not None
     assert playable.eval_rows is not None
-    assert [name for name in playable.eval_rows.column_names if "hint" in name] == []
+    assert set(playable.eval_rows.column_names) == {"prompt", "game", "task_type"}
     assert len([name for name in playable.train_rows.column_names if "hint" in name]) == 3
-    assert playable.max_turns == max(*playable.train_rows["max_steps"], *playable.eval_rows["max_steps"])
+
+
+def test_the_turn_limit_of_a_run_is_that_of_the_longest_row():
+    argv = ["--n_train", "8", "--eval_split", "none", "--data_options", '{"step_limit": 3.0}']
+    playable, _ = open_environment(resolved(*argv))
+    assert playable is not None
+    assert playable.max_turns == max(playable.train_rows["max_steps"]) != 50
 
 
 def test_unknown_schedule_is_told():

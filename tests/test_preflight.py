@@ -284,7 +284,7 @@ def test_unknown_split(saved_model: Path, option: str) -> None:
 
 
 def test_unknown_way_to_choose_rows(saved_model: Path) -> None:
-    assert "max_rooms" in the_stop(check("--data_options", '{"max_rooms": 3}', model=saved_model))
+    assert "got the row option 'max_rooms'" in the_stop(check("--data_options", '{"max_rooms": 3}', model=saved_model))
 
 
 def test_missing_official_games(saved_model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -156,6 +156,14 @@ def test_faulty_yaml_is_one_sentence(tmp_path: Path, text: str, words: list[str]
     assert [word for word in words if word not in sentence] == []
 
 
+def test_options_of_the_preset_that_are_no_longer_set_are_told() -> None:
+    (note,) = resolve(["--preset", "cpu-demo", "--data_options", '{"source": "generated", "hint": "both"}']).notes
+    assert note.startswith("data_options from the command line replaces all of the preset's")
+    assert "max_receptacles, task_types is no longer set" in note
+    kept = '{"max_steps": 9, "step_cost": 0}'
+    assert resolve(["--preset", "cpu-demo", "--env_options", kept]).notes == []
+
+
 @pytest.mark.parametrize("text", ["[1]", "{", "5", "max_steps=3"])
 def test_options_that_are_no_json_object_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="JSON object"):

@@ -23,7 +23,7 @@ from trl_agentenvs.recipes.grpo_24gb import main
 from trl_agentenvs.trace import read_trace
 from trl_agentenvs.training.arguments import KNOWN, resolve
 from trl_agentenvs.training.launch import LANGUAGE_MODEL_ONLY, build_trainer, lora_config, set_aside
-from trl_agentenvs.training.modelfiles import ModelFiles
+from trl_agentenvs.training.modelfiles import ModelFiles, open_model_files
 from trl_agentenvs.training.preflight import PreflightError, preflight
 from trl_agentenvs.training.progress import CompactProgress, ShortBar, quiet_libraries, step_line
 
@@ -223,6 +223,14 @@ def test_adapters_reach_every_linear_layer_of_a_text_model() -> None:
     model = build_model(build_tokenizer("qwen3"))
     linear = {name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
     assert adapted(model) == linear - {"lm_head"}
+
+
+def test_a_multimodal_model_without_its_processor_is_told_why(tmp_path: Path) -> None:
+    multimodal_model().save_pretrained(tmp_path)
+    build_tokenizer("qwen3_5_nothink").save_pretrained(tmp_path)
+    _, sentences = open_model_files(resolve(["--preset", "none", "--model", str(tmp_path)]).values, local_only=True)
+    assert "its processor cannot be loaded" in sentences[0]
+    assert re.search(r"\(.+\)$", sentences[0])
 
 
 def test_modules_named_by_the_user_are_taken_as_they_are() -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import difflib
 import functools
 import hashlib
 import inspect
@@ -69,8 +70,13 @@ class EnvType(abc.ABCMeta):
             n: Number of rows, drawn by `seed`; None for all of them.
             seed: Seed of the draw.
             **options: What the environment offers to choose rows by.
+
+        Raises:
+            TypeError: The environment has no such option.
+            ValueError: There are no such rows.
         """
         env = cast("type[ToolEnv]", cls)
+        _check_row_options(env, options)
         return build_dataset(env._rows(split, n, seed, **options), env.system_prompt, env.user_prompt)
 
     def spec(
@@ -278,6 +284,18 @@ class ToolEnv(metaclass=EnvType):
         """Repairs made on the way to a tool, to be counted with its call."""
         repairs, self._early_repairs = self._early_repairs, Counter()
         return repairs
+
+
+def _check_row_options(env: type[ToolEnv], options: Mapping[str, Any]) -> None:
+    """Refuse options that `_rows` does not take, in a sentence that names those it does."""
+    taken = inspect.signature(env._rows).parameters.values()
+    known = [parameter.name for parameter in taken if parameter.name not in ("split", "n", "seed")]
+    unknown = [name for name in options if name not in known]
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        expected = f"one of {', '.join(known)}" if known else "none, it has no options of rows"
+        raise TypeError(f"got the row option {unknown[0]!r} of {env.__name__}{hint}; expected {expected}")
 
 
 def _tool_alias_faults(cls: type[ToolEnv]) -> list[str]:

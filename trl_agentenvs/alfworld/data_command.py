@@ -187,7 +187,7 @@ def _fetching(root: Path, *, overwrite: bool = False) -> str:
     force = "-f " if overwrite else ""
     target = root.parent if root.name == DATA_FOLDER else root
     return (
-        "To fetch the official games (best in a virtual environment of its own; the download holds images' labels and "
+        "To fetch the official games (best in a virtual environment of its own; the download also holds labels and "
         "weights, too):\n"
         f"  pip install alfworld\n  alfworld-download {force}--data-dir {shlex.quote(str(target))}\n"
         f"  {export_line(target)}\n{_GENERATED}"

@@ -115,6 +115,7 @@ class ALFWorldEnv(ToolEnv):
         self._subgoal_reward = _checked_weight("subgoal_reward", subgoal_reward)
         self._efficiency_reward = _checked_weight("efficiency_reward", efficiency_reward)
         self._repeat_cost = _checked_weight("repeat_cost", repeat_cost)
+        self._hints: Hints | None = None
 
     def reset(
         self,
@@ -143,7 +144,7 @@ class ALFWorldEnv(ToolEnv):
         self.max_turns = self._max_steps if max_steps is None else _checked_limit(max_steps)
         self._engine = Engine(data.load(game))
         _banner, _, intro = self._engine.reset().partition("\n\n")
-        self._hints: Hints | None = None
+        self._hints = None
         if hint_action_chance > 0 or hint_state_chance > 0:
             self._hints = Hints(self._episode.row, hint_action_turns, hint_action_chance, hint_state_chance, intro)
         self._subgoals = Subgoals(self._engine) if self._subgoal_reward else None
@@ -191,6 +192,11 @@ class ALFWorldEnv(ToolEnv):
             parts["repeats"] = -self._repeat_cost * self._repeats.count
         self._reward_parts.update(parts)
         return sum(parts.values())
+
+    def _metrics(self) -> dict[str, float]:
+        """What every environment counts, and in episodes with hints how many were shown."""
+        hints = {} if self._hints is None else {"hints": float(self._hints.shown)}
+        return super()._metrics() | hints
 
     def _step(self, command: str) -> str:
         """What the game answers, to a better wording of the command where it refuses it as it is."""

@@ -66,7 +66,7 @@ def load_game(path: str | os.PathLike[str]) -> Game:
 def cache_file() -> CacheFile | None:
     """The cache that the environment asks for; None if it is off or there is no place for it."""
     chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen == _OFF:
+    if chosen is not None and chosen.lower() == _OFF:
         return None
     if chosen:
         folder = os.path.expanduser(chosen)

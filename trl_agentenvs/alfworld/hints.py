@@ -128,6 +128,8 @@ class Hints:
         self._action_chance = action_chance
         self._state_chance = state_chance
         self.notes = Notes(intro)
+        self.shown = 0
+        """How many hints were shown so far."""
 
     def hint(self, turn: int, engine: Engine) -> str:
         """The hint to show before a turn; "" for none.
@@ -140,7 +142,9 @@ class Hints:
         chance = self._action_chance if acts else self._state_chance
         if chance <= 0 or random.Random(f"alfworld hint:{self._row}:{turn}").random() >= chance:
             return ""
-        return _next_command(engine) if acts else f"Hint: {self.notes.summary()}"
+        text = _next_command(engine) if acts else f"Hint: {self.notes.summary()}"
+        self.shown += bool(text)
+        return text
 
 
 def _next_command(engine: Engine) -> str:

@@ -176,10 +176,19 @@ def portable_id(game: str) -> str:
 
 
 def local_path(game: str) -> str:
-    """Where ALFWORLD_DATA has the game of a portable id; every other id stays what it is."""
+    """Where ALFWORLD_DATA has the game of a portable id; every other id stays what it is.
+
+    Raises:
+        FileNotFoundError: The id is one, and ALFWORLD_DATA is not set.
+    """
     root, (folder, _, rest) = os.environ.get(DATA_VARIABLE), game.partition("/")
-    if not root or folder != DATA_FOLDER or os.path.exists(game):
+    if folder != DATA_FOLDER or os.path.exists(game):
         return game
+    if not root:
+        raise FileNotFoundError(
+            f"got the game {game}; it is looked for below {DATA_VARIABLE}, which is not set; "
+            "`trl-agentenvs data alfworld` tells more"
+        )
     split, _, trial = rest.partition("/")
     return str(split_folder(Path(root), split) / trial)
 

@@ -52,13 +52,14 @@ def main(argv: Sequence[str], program: str) -> int:
     # Which game
     parser.add_argument("--game", metavar="ID", help="generated:TYPE:SEED, or the path of a game.tw-pddl file")
     parser.add_argument("--split", default="valid_unseen", help="draw a game of this split (default: valid_unseen)")
+    parser.add_argument("--source", default="auto", help=f"one of {', '.join(data.SOURCES)} (default: auto)")
     parser.add_argument("--seed", type=int, help="seed of the draw (default: another game each time)")
     # How to play
     parser.add_argument("--max-steps", type=positive_int, default=DEFAULT_STEPS, help="commands (default: 50)")
     parser.add_argument("--show-admissible", action="store_true", help="list the possible commands at every step")
     args = parser.parse_args(argv)
     seed = random.SystemRandom().randrange(10**6) if args.seed is None else args.seed
-    game = data.game_ids(args.split, n=1, seed=seed)[0] if args.game is None else args.game
+    game = data.game_ids(args.split, args.source, n=1, seed=seed)[0] if args.game is None else args.game
     play(ALFWorldEnv(max_steps=args.max_steps, show_admissible=args.show_admissible), game, _typed_lines(), print)
     return 0
 

@@ -66,6 +66,8 @@ class AlfredTWEnv:
     def __init__(self, config: Mapping[str, Any], train_eval: str = "train") -> None:
         if train_eval not in _PATH_SETTINGS:
             raise ValueError(f"got train_eval={train_eval!r}; expected one of {', '.join(_PATH_SETTINGS)}")
+        if not isinstance(config, Mapping):
+            raise ValueError(f"got the config type {type(config).__name__}; expected a dict; read the YAML file first")
         self.config = config
         self.train_eval = train_eval
         if _setting(config, "env.goal_desc_human_anns_prob", Real) > 0:

@@ -199,12 +199,26 @@ def resolve(argv: Sequence[str]) -> Resolved:
     sources = dict.fromkeys(preset.values, f"preset {name}")
     sources |= dict.fromkeys(config, CONFIG_FILE) | dict.fromkeys(given, COMMAND_LINE)
     resolved = Resolved({name: getattr(namespace, name) for name in KNOWN}, sources)
+    resolved.notes += _replaced_options(resolved, preset.values)
     if preset.missing:
         resolved.notes.append(
             f"The installed TRL does not have {', '.join(preset.missing)}, which the preset {name} sets; "
             "they are left out."
         )
     return resolved
+
+
+def _replaced_options(resolved: Resolved, preset: Mapping[str, Any]) -> list[str]:
+    """A sentence for each field of options that was given anew and lacks some of the preset's."""
+    notes = []
+    for name in ("env_options", "data_options"):
+        lost = [option for option in preset.get(name) or () if option not in resolved.options(name)]
+        if lost:
+            notes.append(
+                f"{name} from the {resolved.sources[name]} replaces all of the preset's; {', '.join(lost)} is no "
+                "longer set: repeat what you want to keep."
+            )
+    return notes
 
 
 def _parser() -> RunParser:

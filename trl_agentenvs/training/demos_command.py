@@ -60,8 +60,8 @@ def main(argv: Sequence[str], program: str) -> int:
     started = time.monotonic()
     args = _parser(program).parse_args(argv)
     options = _env_options(args.env_options, args.max_steps)
-    if args.source == "endless" and args.count is None and args.fraction is None:
-        raise ValueError("got --source endless without a number; add --count or --fraction")
+    if args.source == "endless" and args.count is None:
+        raise ValueError("got --source endless without a number; add --count N")
     games = stratified_order(data.every_game(args.split, args.source), args.seed)
     source = args.source if args.source != "auto" else "generated" if games[0].startswith("generated:") else "official"
     wanted = _wanted(args.count, args.fraction, games, f"{source} {args.split}")

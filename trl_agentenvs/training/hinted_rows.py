@@ -50,7 +50,7 @@ def fit_hints(resolved: Resolved, rows: Dataset) -> Iterator[Obstacle]:
             f"the run draws {drawn} rows, but there are {n}, so hints that have faded start again; use {once}",
             stops=False,
         )
-    elif any(_chance(rows[max(drawn, 1) - 1], column) > FADED_CHANCE for column in rows.column_names):
+    elif drawn < n and any(_chance(rows[max(drawn, 1) - 1], column) > FADED_CHANCE for column in rows.column_names):
         yield Obstacle(
             f"the run draws {drawn} of {n} rows, so hints do not fade to their end; use --n_train {drawn}", stops=False
         )

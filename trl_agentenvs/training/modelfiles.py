@@ -30,11 +30,13 @@ class ModelFiles:
         name: Folder or hub id.
         config: Its `PretrainedConfig`.
         processing_class: Tokenizer or processor as TRL loads it, or None when there is none to be had.
+        without_processor: Why there is a tokenizer instead of a processor; "" where there is a processor.
     """
 
     name: str
     config: Any
     processing_class: Any = None
+    without_processor: str = ""
 
     @property
     def is_multimodal(self) -> bool:
@@ -105,21 +107,21 @@ def open_model_files(values: Mapping[str, Any], *, local_only: bool) -> tuple[Mo
             f"cannot load the model {name!r}: {_brief(error)}; check the name and the network, or give a folder"
         ]
     try:
-        files.processing_class = _load_processing_class(name, where)
+        files.processing_class, files.without_processor = _load_processing_class(name, where)
     except (OSError, ValueError, ImportError) as error:
         return files, [f"cannot load the tokenizer of {name!r}: {_brief(error)}"]
     return files, _processor_faults(values, files) or _template_faults(files)
 
 
-def _load_processing_class(name: str, where: Mapping[str, Any]) -> Any:
-    """Load what TRL would load; of a multimodal model without its image processor, the tokenizer alone."""
+def _load_processing_class(name: str, where: Mapping[str, Any]) -> tuple[Any, str]:
+    """Load what TRL would load; of a multimodal model without its image processor, the tokenizer alone, and why."""
     from transformers import AutoProcessor, AutoTokenizer
 
     sides = {"truncation_side": "left", "padding_side": "left"}
     try:
-        return AutoProcessor.from_pretrained(name, **sides, **where)
-    except (OSError, ImportError):
-        return AutoTokenizer.from_pretrained(name, **sides, **where)
+        return AutoProcessor.from_pretrained(name, **sides, **where), ""
+    except (OSError, ImportError) as error:
+        return AutoTokenizer.from_pretrained(name, **sides, **where), _brief(error)
 
 
 def _folder_fault(folder: Path, name: str) -> str | None:
@@ -141,8 +143,9 @@ def _processor_faults(values: Mapping[str, Any], files: ModelFiles) -> list[str]
     in_engine = values["use_vllm"] and values["vllm_mode"] == "colocate"
     if files.is_multimodal and not hasattr(files.processing_class, "tokenizer") and not in_engine:
         return [
-            f"the model {files.name!r} is multimodal, but comes with a tokenizer and no processor, with which the tool "
-            "loop of TRL fails outside a colocated vLLM; add preprocessor_config.json, or use a text-only checkpoint"
+            f"the model {files.name!r} is multimodal, but its processor cannot be loaded, without which the tool loop "
+            "of TRL fails outside a colocated vLLM; install the packages it names, add the base model's "
+            f"preprocessor_config.json, or use a text-only checkpoint ({files.without_processor or 'there is none'})"
         ]
     return []
 

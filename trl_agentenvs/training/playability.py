@@ -29,8 +29,8 @@ EVAL_SEED = 0
 START_ROWS_S = 20.0
 """Seconds after which no further rows are tried; thousands of rows of a text game take a few."""
 
-TRAIN_ONLY = ("hint",)
-"""Row options that evaluation rows are drawn without: a result told with hints is none."""
+TRAIN_ONLY = ("hint", "step_limit")
+"""Row options that evaluation rows are drawn without: hints tell the result, other limits compare with no other run."""
 
 SHOWN_ROWS = 3
 """Rows that do not start are told up to this number, then counted."""
