@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from trl_agentenvs.alfworld import data
 from trl_agentenvs.alfworld.engine import Engine
+from trl_agentenvs.alfworld.official import portable_id
 from trl_agentenvs.terminal import table
 
 MAX_STEPS = 50
@@ -59,7 +60,7 @@ def steps_to_win(game_id: str, seed: int) -> tuple[int | None, str]:
     from alfworld.agents.expert import HandCodedTWAgent
 
     game = data.load(game_id)
-    random.seed(f"{seed}:{game_id}")
+    random.seed(f"{seed}:{portable_id(game_id)}")
     engine, task = Engine(game), task_of(game_id)
     agent = HandCodedTWAgent(max_steps=PATIENCE_STEPS)
     agent.task_params = task
