@@ -159,7 +159,7 @@ def test_faulty_yaml_is_one_sentence(tmp_path: Path, text: str, words: list[str]
 def test_options_of_the_preset_that_are_no_longer_set_are_told() -> None:
     (note,) = resolve(["--preset", "cpu-demo", "--data_options", '{"source": "generated", "hint": "both"}']).notes
     assert note.startswith("data_options from the command line replaces all of the preset's")
-    assert "max_receptacles, task_types is no longer set" in note
+    assert "no longer set: max_receptacles, task_types." in note
     kept = '{"max_steps": 9, "step_cost": 0}'
     assert resolve(["--preset", "cpu-demo", "--env_options", kept]).notes == []
 

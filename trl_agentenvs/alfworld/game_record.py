@@ -1,6 +1,6 @@
 """A parsed game as one JSON text, and back, field for field.
 
-A record is read about five times as fast as the file that it was made from: names are written once, in a table, and
+A record is read several times as fast as the file that it was made from: names are written once, in a table, and
 everything else refers to them by number; the goal is resolved.
 
 What is covered: every field of `Game` but its path. What is not covered: checking. A record is believed, so whoever

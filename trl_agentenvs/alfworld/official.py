@@ -33,8 +33,10 @@ __all__ = [
     "DATA_FOLDER",
     "DATA_VARIABLE",
     "DOWNLOAD_FOLDER",
+    "GAME_FILE",
     "PUBLISHED",
     "SPLITS",
+    "UNSUPPORTED_IN_PATH",
     "OfficialGame",
     "State",
     "data_root_near",
@@ -69,10 +71,14 @@ DOWNLOAD_FOLDER = "~/.cache/alfworld"
 DATA_FOLDER = "json_2.1.1"
 """Name of the folder in it that holds the splits."""
 
-_GAME_FILE = "game.tw-pddl"
+GAME_FILE = "game.tw-pddl"
+"""Name of each game's file."""
+
+UNSUPPORTED_IN_PATH = ("movable", "Sliced")
+"""What the folders of a game are called that alfworld's loader leaves out: movable receptacles, sliced objects."""
+
 _LAYOUT_PARTS = 5  # json_2.1.1/SPLIT/TASK/TRIAL/game.tw-pddl
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # also a link to nowhere or to itself
-_UNSUPPORTED = ("movable", "Sliced")  # in the name of a task's folder, as in alfworld's loader
 _RECEPTACLE = re.compile(r"\(\s*receptacleatlocation\s+([^\s()?]+)", re.IGNORECASE)
 
 
@@ -142,7 +148,7 @@ def official_ids(split: str, kinds: Sequence[str], max_receptacles: int | None) 
         near = data_root_near(Path(root))
         fix = f"point it at the folder that holds {DATA_FOLDER}" if near is None else f"use {export_line(near)}"
         raise FileNotFoundError(
-            f"{DATA_VARIABLE} is {root!r}, but {folder} holds no TASK/TRIAL/{_GAME_FILE}; {fix}, or {otherwise}"
+            f"{DATA_VARIABLE} is {root!r}, but {folder} holds no TASK/TRIAL/{GAME_FILE}; {fix}, or {otherwise}"
         )
     return [
         game.path
@@ -236,7 +242,7 @@ def scan(folder: Path) -> list[OfficialGame]:
     games = []
     for task, task_folder in _folders(folder):
         for trial, trial_folder in _folders(Path(task_folder)):
-            path = os.path.join(trial_folder, _GAME_FILE)
+            path = os.path.join(trial_folder, GAME_FILE)
             kind = official_task_type(path)
             try:
                 stat = os.stat(path)
@@ -244,7 +250,7 @@ def scan(folder: Path) -> list[OfficialGame]:
                 state = State.MISSING if error.errno in _NOT_THERE else State.UNREADABLE
                 games.append(OfficialGame(path, kind, state))
                 continue
-            if any(word in name for word in _UNSUPPORTED for name in (task, trial)):
+            if any(word in name for word in UNSUPPORTED_IN_PATH for name in (task, trial)):
                 games.append(OfficialGame(path, kind, State.UNSUPPORTED))
                 continue
             name = f"{task}/{trial}"

@@ -23,6 +23,7 @@ from typing import Any
 from trl_agentenvs.alfworld.data import TASK_TYPES, load, task_type_of
 from trl_agentenvs.alfworld.engine import Engine
 from trl_agentenvs.alfworld.gamefile import parse_game_file, read_game_file
+from trl_agentenvs.alfworld.official import GAME_FILE, UNSUPPORTED_IN_PATH
 from trl_agentenvs.alfworld.planner import PlanError, plan
 from trl_agentenvs.alfworld.rounds import shuffled_rounds
 
@@ -37,8 +38,6 @@ _PATH_SETTINGS = {
     "eval_out_of_distribution": "eval_ood_data_path",
 }
 _STEPS_SECTIONS = {"dqn": "rl", "dagger": "dagger"}
-_GAME_FILE = "game.tw-pddl"
-_UNSUPPORTED_IN_PATH = ("movable", "Sliced")  # trials that alfworld leaves out by their path
 _FIRST_SEED = 1234  # a new environment of alfworld starts with it
 
 _Infos = dict[str, Any]
@@ -78,7 +77,7 @@ class AlfredTWEnv:
         found = _solvable_games(folder, _task_types(_setting(config, "env.task_types", Sequence)))
         if not found:
             raise FileNotFoundError(
-                f"found no TASK/TRIAL/{_GAME_FILE} of these task types in {folder!r}; set ALFWORLD_DATA, or "
+                f"found no TASK/TRIAL/{GAME_FILE} of these task types in {folder!r}; set ALFWORLD_DATA, or "
                 f"dataset.{_PATH_SETTINGS[train_eval]} of the config, to where the games are"
             )
         limit = _setting(config, f"dataset.num_{'train' if train_eval == 'train' else 'eval'}_games", int)
@@ -262,9 +261,9 @@ def _solvable_games(folder: str, task_types: set[str]) -> list[str]:
     """The games below a folder that alfworld would play, in the order in which it would find them."""
     found = []
     for root, _, files in os.walk(folder, topdown=False):
-        path = os.path.join(root, _GAME_FILE)
-        fits = _GAME_FILE in files and task_type_of(path) in task_types
-        if fits and not any(word in root for word in _UNSUPPORTED_IN_PATH) and _is_solvable(path):
+        path = os.path.join(root, GAME_FILE)
+        fits = GAME_FILE in files and task_type_of(path) in task_types
+        if fits and not any(word in root for word in UNSUPPORTED_IN_PATH) and _is_solvable(path):
             found.append(path)
     return found
 

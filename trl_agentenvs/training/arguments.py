@@ -215,8 +215,8 @@ def _replaced_options(resolved: Resolved, preset: Mapping[str, Any]) -> list[str
         lost = [option for option in preset.get(name) or () if option not in resolved.options(name)]
         if lost:
             notes.append(
-                f"{name} from the {resolved.sources[name]} replaces all of the preset's; {', '.join(lost)} is no "
-                "longer set: repeat what you want to keep."
+                f"{name} from the {resolved.sources[name]} replaces all of the preset's; no longer set: "
+                f"{', '.join(lost)}. Repeat what you want to keep."
             )
     return notes
 
